@@ -1,0 +1,62 @@
+"""What every test may ask for: hypothesis profiles, the shared data, one event loop backend."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile(
+    "ci",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no fault of a test
+)
+settings.register_profile(
+    "night",
+    max_examples=5_000,
+    deadline=None,
+    phases=tuple(Phase),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if ON_CI else "dev"))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The server runs on asyncio alone, so its tests do."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of published workloads and results that lies beside the checkout.
+
+    A checkout without it skips the tests that need it, with the reason; where `CI=true` it must
+    be there, and its absence fails.
+    """
+    folder = ROOT.parent / "shared" / "data"
+    if folder.is_dir():
+        return folder
+    reason = "no folder `shared/data` beside the checkout: published workloads are not here"
+    if ON_CI:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def blessing() -> bool:
+    """Whether golden files are to be rewritten (`make bless`) rather than compared."""
+    return os.environ.get("ARRIERO_BLESS", "") == "1"
