@@ -1,0 +1,1 @@
+"""The nouns: ids, requests, plans, outcomes, events, errors, configuration. Standard library only."""

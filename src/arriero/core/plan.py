@@ -1,0 +1,182 @@
+"""BatchPlan and StepOutcome: what the next step shall compute, and what it did.
+
+rows of one plan, ascending by sequence id:
+
+sequence   0         1                        3
+row kind   DecodeRow PrefillChunk             DecodeRow
+positions  17        0 1 2 3 ... 31           240
+logits     yes       only if it ends the      yes
+                     known tokens
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from arriero.core.events import Event, KvOp
+from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """Consecutive known tokens of one sequence.
+
+    Attributes:
+        request: whose tokens these are.
+        sequence_id: where their KV goes.
+        start: position of the first one.
+        tokens: the token ids; empty only if everything is in KV already.
+        wants_logits: whether the last of them is the last known token, so that a new one is sampled.
+    """
+
+    request: Request
+    sequence_id: SequenceId
+    start: int
+    tokens: tuple[TokenId, ...]
+    wants_logits: bool
+
+    @property
+    def num_rows(self) -> int:
+        """Token positions in the batch."""
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRow:
+    """The token sampled last, whose logits give the next one.
+
+    Attributes:
+        request: whose token this is.
+        sequence_id: where its KV goes.
+        start: its position.
+        token: the token id.
+        num_rows: always 1.
+        wants_logits: always.
+    """
+
+    num_rows: ClassVar[int] = 1
+    wants_logits: ClassVar[bool] = True
+
+    request: Request
+    sequence_id: SequenceId
+    start: int
+    token: TokenId
+
+    @property
+    def tokens(self) -> tuple[TokenId, ...]:
+        """The one token, in the form that a chunk has."""
+        return (self.token,)
+
+
+Row: TypeAlias = PrefillChunk | DecodeRow
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """The counts that the cost of a step depends on.
+
+    Attributes:
+        decode_rows: sequences that get one token.
+        prefill_rows: prompt positions, over all chunks.
+        prefill_chunks: sequences that get prompt positions.
+        context_tokens: positions already in KV, summed over the sequences of the batch.
+        num_running: requests that hold a sequence, in this batch or not.
+    """
+
+    decode_rows: int
+    prefill_rows: int
+    prefill_chunks: int
+    context_tokens: int
+    num_running: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the batch."""
+        return self.decode_rows + self.prefill_rows
+
+
+class Cap(StrEnum):
+    """What kept prompt rows out of a step."""
+
+    BATCH = "batch"  # num_rows of the batch
+    PER_STEP = "prefill_rows_per_step"
+    PER_SEQUENCE = "prefill_rows_per_seq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """The next step, complete.
+
+    Attributes:
+        step: its number; 0 is the unmetered prefill of preloaded requests.
+        rows: ascending by sequence id, at most one entry for each sequence. A plan with rows must be committed.
+        shape: the counts that its cost depends on.
+        events: what planning caused, to be delivered before the rows run.
+        caps_hit: what kept prompt rows out, in the order first met.
+        num_waiting: requests that still wait after the admissions of this plan.
+        wake_at: when to ask again if no message comes; never earlier than `now`. None: only a message can change this.
+    """
+
+    step: StepNumber
+    rows: tuple[Row, ...]
+    shape: StepShape
+    events: tuple[Event, ...]
+    caps_hit: tuple[Cap, ...]
+    num_waiting: int
+    wake_at: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFailure:
+    """One sequence that could not be computed or sampled, alone or in company.
+
+    Attributes:
+        sequence_id: the row's sequence.
+        code: `decode_failed` or `sampler_failed`.
+        reason: one line for the caller.
+    """
+
+    sequence_id: SequenceId
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """The step was computed.
+
+    Attributes:
+        tokens: the next token of each sequence whose row wanted logits and that did not fail.
+        failures: sequences that failed; the others of the batch are not affected.
+        refused: KV operations that memory refused since the last outcome; their sequences' rows were not run.
+    """
+
+    tokens: dict[SequenceId, TokenId]
+    failures: tuple[SequenceFailure, ...] = ()
+    refused: tuple[KvOp, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom:
+    """KV memory had no place for the rows; nothing was computed, memory is as it was before the step."""
+
+    refused: tuple[KvOp, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """The decode call was stopped; nothing was computed, memory is as it was before the step."""
+
+    refused: tuple[KvOp, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Every sequence of the batch failed, also alone; memory is as it was before the step."""
+
+    failures: tuple[SequenceFailure, ...]
+    refused: tuple[KvOp, ...] = ()
+
+
+StepOutcome: TypeAlias = Sampled | NoRoom | Interrupted | Failed

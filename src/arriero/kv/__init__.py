@@ -1,0 +1,1 @@
+"""Who owns which KV memory: the books, never the bytes."""

@@ -1,0 +1,115 @@
+"""Planner: which rows make up a step.
+
+A planner is one method that offers candidates to a draft in an order of its own. It keeps no state between steps
+unless its docstring says so, and it cannot exceed a limit: the draft holds all of them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from arriero.core.errors import ConfigError
+from arriero.core.request import RequestState
+from arriero.scheduler.draft import StepDraft
+from arriero.scheduler.progress import Progress
+from arriero.scheduler.waiting import WaitingQueue
+
+_SHORTEST_CUT = 3
+"""Rows that a chunk must be able to have, so that two can be taken where three would leave one over."""
+
+
+class Planner(Protocol):
+    """Fills a step."""
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """Offer candidates.
+
+        Args:
+            draft: the step.
+            running: requests that hold a slot, in admission order; changes while slots are handed out or taken away.
+            waiting: requests without a slot, in the policy's order.
+        """
+        ...
+
+
+class DecodeFirst:
+    """Every decoding request gets its row, then prompts share what is left, oldest admission first.
+
+    A slot and KV decide whether a waiting request starts, not rows: one that finds no row left begins in the next step.
+    A head that does not fit keeps those behind it waiting, so nobody is overtaken.
+    """
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """Decode rows, then admissions, then prompt rows."""
+        decode_all(draft, running)
+        start_in_order(draft, waiting)
+        for progress in running:
+            if _is_prefilling(progress):
+                draft.prefill(progress)
+
+
+class PhasesApart:
+    """Prefill and decode in calls of their own, one prompt a call, no chunk of one row: the exact mode's composition.
+
+    Which kernel computes a row depends on its company: a row alone in its sequence takes another attention path than
+    two or more, and the weights' kernels may depend on the number of rows. Under this rule a request's rows meet the
+    same paths whatever else runs. A request that resumes after preemption computes its prompt as before and then its
+    own answer one row at a time, beside the decode rows, since that is how the answer was computed the first time.
+    Prefill and decode steps alternate while both have work, so neither waits for the end of the other.
+
+    Keeps one bit between steps: whose turn it is.
+    """
+
+    def __init__(self, *, max_chunk: int) -> None:
+        """`max_chunk` is the micro-batch: a longer chunk would be cut inside llama.cpp, at its own places.
+
+        Raises:
+            ConfigError: it is below 3, which is too little to cut every prompt without a chunk of one row.
+        """
+        if max_chunk < _SHORTEST_CUT:
+            message = f"a micro-batch of {max_chunk} rows leaves chunks of one row; exact mode needs {_SHORTEST_CUT}"
+            raise ConfigError(message)
+        self._max_chunk = max_chunk
+        self._prefill_next = True
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """One chunk of one prompt, or every decode row."""
+        start_in_order(draft, waiting)
+        prompt = next((progress for progress in running if progress.num_prompt_remaining), None)
+        answering = any(not progress.num_prompt_remaining for progress in running)
+        if prompt is not None and (self._prefill_next or not answering):
+            self._prefill_next = False
+            draft.prefill(prompt, self._chunk(prompt.num_prompt_remaining, draft.chunk_limit))
+            return
+        self._prefill_next = True
+        decode_all(draft, running)
+        for progress in running:
+            if _is_prefilling(progress) and not progress.num_prompt_remaining:
+                draft.prefill(progress, 1)
+
+    def _chunk(self, remaining: int, rows_left: int) -> int:
+        """Rows of the next chunk: as many as fit, but never leave one row over, since it would be computed alone.
+
+        Caps below 3 rows cannot avoid that; the prompt gets on all the same.
+        """
+        limit = min(self._max_chunk, rows_left, remaining)
+        return limit - 1 if remaining == limit + 1 and limit >= _SHORTEST_CUT else limit
+
+
+def decode_all(draft: StepDraft, running: Sequence[Progress]) -> None:
+    """Offer a row for each decoding request, oldest admission first.
+
+    Works on a copy, and looks at the state again before each: room for one may have been taken from a later one.
+    """
+    for progress in tuple(running):
+        if progress.state is RequestState.DECODING:
+            draft.decode(progress)
+
+
+def start_in_order(draft: StepDraft, waiting: WaitingQueue) -> None:
+    """Admit from the head of the queue until one does not fit."""
+    while (head := waiting.head()) is not None and draft.start(head) is None:
+        pass
+
+
+def _is_prefilling(progress: Progress) -> bool:
+    return progress.state is RequestState.PREFILLING

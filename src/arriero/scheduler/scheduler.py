@@ -1,0 +1,357 @@
+"""Scheduler: four verbs, values in, values out, the time as an argument.
+
+    ((submit | cancel)* plan [commit])*
+
+A plan with rows is committed before any other verb; a plan without rows needs no commit; `now` never goes back.
+The live engine and the simulator are two short loops over one object of this class.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from arriero.core.errors import CallerError, CallOrderError, ConfigError, InvalidRequest, StepFailed
+from arriero.core.events import (
+    CancelById,
+    CancelByToken,
+    CancelEverything,
+    CancelObserved,
+    CancelTarget,
+    CancelWaiting,
+    Event,
+    PreemptionCause,
+    Queued,
+    Rejected,
+)
+from arriero.core.ids import RequestId, SequenceId, StepNumber, Time
+from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
+from arriero.core.request import CancelReason, FinishReason, Request
+from arriero.kv.protocol import KvManager, KvUsage
+from arriero.scheduler.admission import check_fits
+from arriero.scheduler.cancels import CancelCounts, CancelLedger
+from arriero.scheduler.deadlines import Deadlines
+from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
+from arriero.scheduler.planners import Planner
+from arriero.scheduler.policies import Policy
+from arriero.scheduler.progress import Progress
+from arriero.scheduler.slots import Slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerLimits:
+    """What a step may take.
+
+    Attributes:
+        num_rows: rows of one batch; at least the number of sequences, so that every decoder always has its row.
+        budget: prompt rows of one step.
+        headroom_per_sequence: cells that must stay free for each running request when another one starts.
+    """
+
+    num_rows: int
+    budget: PrefillBudget = UNMETERED
+    headroom_per_sequence: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSnapshot:
+    """Frozen figures of one moment."""
+
+    step: StepNumber
+    num_waiting: int
+    num_running: int
+    kv: KvUsage
+    cancels: CancelCounts
+    num_early_cancels: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerView:
+    """The live parts, for `check_scheduler`; nobody else may hold on to them."""
+
+    kv: KvManager
+    alive: tuple[Progress, ...]
+    running: tuple[Progress, ...]
+    waiting: tuple[Progress, ...]
+
+
+class Scheduler:
+    """Decides; it never waits, reads a clock, draws a number, opens a file or knows a model."""
+
+    def __init__(self, *, kv: KvManager, planner: Planner, policy: Policy, limits: SchedulerLimits) -> None:
+        """Start empty; all four belong to this scheduler from now on.
+
+        Raises:
+            ConfigError: a step has fewer rows than there are sequences.
+        """
+        usage = kv.usage()
+        num_sequences = usage.sequences_free + usage.sequences_held + usage.sequences_quarantined
+        if limits.num_rows < num_sequences:
+            message = f"{limits.num_rows} rows a step cannot serve {num_sequences} sequences; each needs one"
+            raise ConfigError(message)
+        self._kv = kv
+        self._planner = planner
+        self._policy = policy
+        self._limits = limits
+        self._slots = Slots(kv, policy, limits.headroom_per_sequence)
+        self._alive: dict[RequestId, Progress] = {}
+        self._cancels = CancelLedger()
+        self._deadlines = Deadlines()
+        self._step: StepNumber | None = None  # None: nothing was planned yet
+        self._num_arrivals = 0
+        self._uncommitted: BatchPlan | None = None
+        self._now: Time | None = None
+
+    # ── the four verbs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, request: Request, now: Time) -> tuple[Event, ...]:
+        """Take a request.
+
+        It is queued, or rejected because it can never fit or because its id is alive, or, if a cancel came before it,
+        queued and finished at once.
+        """
+        self._enter("submit", now)
+        rank = self._policy.rank(request, self._num_arrivals)
+        self._num_arrivals += 1
+        reason = self._cancels.claim(request)
+        try:
+            self._check(request)
+        except CallerError as error:
+            if reason is not None:
+                self._cancels.count(unknown=1)
+            return (Rejected(request, error, now),)
+        progress = Progress(request, rank)
+        self._alive[request.request_id] = progress
+        self._slots.events.append(Queued(request, len(self._slots.waiting)))
+        self._slots.waiting.add(progress)
+        self._deadlines.add(progress)
+        if reason is not None:
+            self._cancel_waiting(progress, reason)
+        return self._slots.take_events()
+
+    def cancel(self, target: CancelTarget, now: Time) -> tuple[Event, ...]:
+        """Ask for an end.
+
+        A waiting request ends at once; a running one when the next step is planned. A cancel that finds nobody is
+        kept for a submission to come.
+        """
+        self._enter("cancel", now)
+        match target:
+            case CancelById() | CancelByToken():
+                self._cancel_one(target)
+            case CancelWaiting():
+                for progress in tuple(self._slots.waiting):
+                    self._finish(progress, FinishReason.ABORTED)
+                self._slots.events.extend(self._cancels.close())
+            case CancelEverything(reason):
+                for progress in tuple(self._alive.values()):
+                    self._mark(progress, reason)
+                self._slots.events.extend(self._cancels.close())
+            case _:
+                assert_never(target)
+        return self._slots.take_events()
+
+    def plan(self, now: Time) -> BatchPlan:
+        """Compose the next step: time-outs, cancels of running requests, then whatever the planner finds."""
+        self._enter("plan", now)
+        self._step = self._next_step()
+        self._slots.begin_step(self._step)
+        for progress in self._deadlines.due(now):
+            self._mark(progress, CancelReason.TIMEOUT)
+        self._observe_cancels(self._step, now)
+        budget = UNMETERED if self._step == 0 else self._limits.budget
+        draft = StepDraft(self._slots, num_rows=self._limits.num_rows, budget=budget)
+        self._planner.fill(draft, self._slots.running, self._slots.waiting)
+        rows = draft.rows()
+        plan = BatchPlan(
+            step=self._step,
+            rows=rows,
+            shape=draft.shape(len(self._slots.running)),
+            events=self._slots.take_events(),
+            caps_hit=draft.caps_hit,
+            num_waiting=len(self._slots.waiting),
+            wake_at=self._wake_at(now, has_rows=bool(rows)),
+        )
+        self._uncommitted = plan if rows else None
+        return plan
+
+    def commit(self, outcome: StepOutcome, now: Time) -> tuple[Event, ...]:
+        """Take over what the step did; what was not computed stays where it was."""
+        plan = self._uncommitted
+        if plan is None:
+            message = "commit without a plan that has rows"
+            raise CallOrderError(message)
+        self._move_clock("commit", now)
+        self._uncommitted = None
+        match outcome:
+            case Sampled():
+                self._take_tokens(plan, outcome)
+            case Failed(failures=failures):
+                self._rewind(plan)
+                self._fail(failures)
+            case NoRoom():
+                self._rewind(plan)
+                self._make_room(plan)
+            case Interrupted():
+                self._rewind(plan)
+            case _:
+                assert_never(outcome)
+        for op in outcome.refused:
+            self._kv.refuse(op)
+            self._move_away(op.sequence_id)
+        return self._slots.take_events()
+
+    # ── what others may see ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any request is alive."""
+        return bool(self._alive)
+
+    def snapshot(self) -> SchedulerSnapshot:
+        """Frozen figures; O(1)."""
+        return SchedulerSnapshot(
+            step=self._step or 0,
+            num_waiting=len(self._slots.waiting),
+            num_running=len(self._slots.running),
+            kv=self._kv.usage(),
+            cancels=self._cancels.counts,
+            num_early_cancels=self._cancels.num_early,
+        )
+
+    def inspect(self) -> SchedulerView:
+        """The live parts, to be checked between two steps; O(n log n) in the requests alive."""
+        alive = tuple(self._alive.values())
+        return SchedulerView(self._kv, alive, tuple(self._slots.running), tuple(self._slots.waiting))
+
+    # ── helpers of the verbs, in the order of their use ─────────────────────────────────────────────────────────────
+
+    def _enter(self, verb: str, now: Time) -> None:
+        if self._uncommitted is not None:
+            message = f"{verb} between a plan with rows and its commit"
+            raise CallOrderError(message)
+        self._move_clock(verb, now)
+
+    def _move_clock(self, verb: str, now: Time) -> None:
+        if self._now is not None and now < self._now:
+            message = f"{verb} at {now} after a call at {self._now}"
+            raise CallOrderError(message)
+        self._now = now
+        self._slots.at(now)
+
+    def _check(self, request: Request) -> None:
+        if request.request_id in self._alive:
+            message = f"request id {request.request_id} is alive; use another one"
+            raise InvalidRequest(message, field="request_id")
+        if request.preloaded and self._step is not None:
+            message = "a request cannot be preloaded after the first step"
+            raise InvalidRequest(message, field="preloaded")
+        check_fits(request, self._kv.sequence_limit)
+
+    def _cancel_one(self, target: CancelById | CancelByToken) -> None:
+        self._cancels.count(calls=1)
+        progress = self._alive.get(target.request_id)
+        if progress is None:
+            ignored = self._cancels.keep(target)
+        elif isinstance(target, CancelByToken) and target.epoch != progress.request.epoch:
+            is_later = target.epoch > progress.request.epoch
+            ignored = self._cancels.keep(target) if is_later else self._cancels.stale(target)
+        elif progress.cancel_reason is not None:
+            ignored = self._cancels.duplicate(target)
+        else:
+            self._mark(progress, target.reason)
+            return
+        if ignored is not None:
+            self._slots.events.append(ignored)
+
+    def _mark(self, progress: Progress, reason: CancelReason) -> None:
+        """End a waiting request now and a running one when the next step is planned."""
+        if progress.sequence_id is None:
+            self._cancel_waiting(progress, reason)
+        elif progress.cancel_reason is None:
+            progress.cancel_reason = reason
+            self._cancels.count(active_observed=1)
+
+    def _cancel_waiting(self, progress: Progress, reason: CancelReason) -> None:
+        self._cancels.count(queued=1)
+        self._finish(progress, FinishReason.CANCELLED, cancel_reason=reason)
+
+    def _next_step(self) -> StepNumber:
+        """Step 0 exists only where requests were preloaded."""
+        if self._step is not None:
+            return self._step + 1
+        return 0 if any(progress.request.preloaded for progress in self._alive.values()) else 1
+
+    def _observe_cancels(self, step: StepNumber, now: Time) -> None:
+        for progress in tuple(self._slots.running):
+            if (reason := progress.cancel_reason) is not None:
+                request_id, decoded = progress.request.request_id, progress.num_decoded
+                observed = CancelObserved(
+                    request_id, progress.held_sequence, step, progress.state, reason, decoded, now
+                )
+                self._slots.events.append(observed)
+                self._finish(progress, FinishReason.CANCELLED, cancel_reason=reason)
+
+    def _wake_at(self, now: Time, *, has_rows: bool) -> Time | None:
+        """At once if nothing runs but an id that a cancel freed ends its rest with the next step; else the deadline."""
+        if not has_rows and len(self._slots.waiting) and self._kv.is_resting:
+            return now
+        return self._deadlines.next_at()
+
+    def _take_tokens(self, plan: BatchPlan, outcome: Sampled) -> None:
+        failed = {failure.sequence_id for failure in outcome.failures}
+        refused = {op.sequence_id for op in outcome.refused}
+        for row in plan.rows:
+            if row.sequence_id in failed or row.sequence_id in refused:
+                continue
+            progress = self._alive[row.request.request_id]
+            progress.advance(row)
+            if row.wants_logits:
+                self._take_token(progress, outcome.tokens[row.sequence_id], plan.step)
+        self._fail(outcome.failures)
+
+    def _take_token(self, progress: Progress, token: int, step: StepNumber) -> None:
+        if progress.ends_with(token):
+            self._finish(progress, FinishReason.STOP)
+            return
+        reason = progress.append(token)
+        self._slots.emit_token(progress, token, step)
+        if reason is not None:
+            self._finish(progress, reason)
+
+    def _fail(self, failures: tuple[SequenceFailure, ...]) -> None:
+        for failure in failures:
+            progress = self._holder(failure.sequence_id)
+            if progress is not None:
+                error = StepFailed(failure.reason, code=failure.code)
+                self._finish(progress, FinishReason.FAILED, error=error)
+
+    def _rewind(self, plan: BatchPlan) -> None:
+        for row in plan.rows:
+            self._slots.rewind(self._alive[row.request.request_id])
+
+    def _make_room(self, plan: BatchPlan) -> None:
+        """The memory is fuller than the books say: somebody yields; one who runs alone can never fit."""
+        if self._slots.yield_one() is None:
+            row = plan.rows[0]
+            reason = f"no KV room for {row.num_rows} more rows, with nobody else running"
+            self._fail((SequenceFailure(row.sequence_id, "kv_no_room", reason),))
+
+    def _move_away(self, sequence_id: SequenceId) -> None:
+        """Whoever holds a sequence that memory would not clear starts again on another one."""
+        progress = self._holder(sequence_id)
+        if progress is not None:
+            self._slots.preempt(progress, PreemptionCause.REFUSED)
+
+    def _holder(self, sequence_id: SequenceId) -> Progress | None:
+        return next((each for each in self._slots.running if each.sequence_id == sequence_id), None)
+
+    def _finish(
+        self,
+        progress: Progress,
+        reason: FinishReason,
+        *,
+        cancel_reason: CancelReason | None = None,
+        error: StepFailed | None = None,
+    ) -> None:
+        del self._alive[progress.request.request_id]
+        self._deadlines.remove(progress)
+        self._slots.finish(progress, reason, cancel_reason=cancel_reason, error=error)

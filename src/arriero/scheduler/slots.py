@@ -1,0 +1,175 @@
+"""Slots: who runs, on which sequence, and who yields when KV memory runs out.
+
+The one place where a request gets a sequence and loses it, so that the books of scheduler and KV manager cannot
+drift apart. Growth is on demand: a request starts when its known tokens and some headroom fit, never its whole allowed
+output. When room ends, the policy's victim goes back to waiting with its tokens kept; they are computed anew later.
+"""
+
+from collections.abc import Container
+
+from arriero.core.errors import EngineFault
+from arriero.core.events import Admitted, Event, Finished, Preempted, PreemptionCause, TokenEmitted
+from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.request import CancelReason, FinishReason, RequestState
+from arriero.kv.protocol import KvManager, ReleaseCause, Shortage
+from arriero.scheduler.draft import Deferral
+from arriero.scheduler.policies import Policy
+from arriero.scheduler.progress import Progress
+from arriero.scheduler.waiting import WaitingQueue
+
+
+class Slots:
+    """Moves requests between waiting, running and finished, and says so in events.
+
+    Attributes:
+        waiting: requests without a slot.
+        running: requests with one, in admission order.
+        events: what happened since they were last taken; written here, taken by the scheduler.
+    """
+
+    def __init__(self, kv: KvManager, policy: Policy, headroom_per_sequence: int) -> None:
+        """Start with nobody."""
+        self.waiting = WaitingQueue()
+        self.running: list[Progress] = []
+        self.events: list[Event] = []
+        self._kv = kv
+        self._policy = policy
+        self._headroom = headroom_per_sequence
+        self._num_admissions = 0
+        self._step: StepNumber = 0
+        self._now: Time = 0
+        self._has_preempted = False
+        self._is_full = False  # memory had less room than the books say, and nobody has ended since
+
+    def begin_step(self, step: StepNumber) -> None:
+        """A new step is being planned: ids that a cancel freed in an earlier one may be used again."""
+        self._step = step
+        self._has_preempted = False
+        self._kv.begin_step()
+
+    def at(self, now: Time) -> None:
+        """Stamp the events to come."""
+        self._now = now
+
+    def admit(self, progress: Progress) -> Deferral | None:
+        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
+
+        Nobody starts in a step in which somebody had to yield: the room that was made is for those who run. Nor does
+        anybody after memory proved fuller than the books, until one of those who run has ended: the one that yielded
+        would take the same room again, and nobody would get on.
+        """
+        if self._has_preempted or (self._is_full and self.running):
+            return Deferral.KV
+        headroom = self._headroom * len(self.running)
+        started = self._kv.start(progress.request.request_id, progress.num_known, headroom)
+        if isinstance(started, Shortage):
+            return Deferral.KV if started.missing else Deferral.SLOTS
+        self.waiting.remove(progress)
+        progress.admit(started.sequence_id, self._num_admissions)
+        self._num_admissions += 1
+        self.running.append(progress)
+        self.events.append(
+            Admitted(
+                progress.request,
+                started.sequence_id,
+                self._step,
+                started.source,
+                started.previous_request_id,
+                progress.was_preempted,
+                self._now,
+            )
+        )
+        return None
+
+    def extend(self, progress: Progress, taken: Container[SequenceId]) -> bool:
+        """One more place for a running request, at the expense of the policy's victims; False if it was one itself.
+
+        Who has a row in this step already, its sequence being in `taken`, does not yield.
+        """
+        while self._kv.grow(progress.held_sequence, 1) is not None:
+            victim = self._policy.victim([each for each in self.running if each.held_sequence not in taken])
+            self.preempt(victim, PreemptionCause.NO_ROOM)
+            if victim is progress:
+                return False
+        return True
+
+    def yield_one(self) -> Progress | None:
+        """Memory is fuller than the books say: preempt the policy's victim.
+
+        None if it runs alone, since nothing would be gained.
+        """
+        self._is_full = True
+        if len(self.running) <= 1:
+            return None
+        victim = self._policy.victim(self.running)
+        self.preempt(victim, PreemptionCause.NO_ROOM)
+        return victim
+
+    def rewind(self, progress: Progress) -> None:
+        """Give back the places of rows that were planned and not computed.
+
+        Between two steps a prompt holds a place for each known token, a decoding request one for each computed token.
+        """
+        prefilling = progress.state is RequestState.PREFILLING
+        self._kv.rewind(progress.held_sequence, progress.num_known if prefilling else progress.num_computed)
+
+    def preempt(self, progress: Progress, cause: PreemptionCause) -> None:
+        """Take the slot of a running request away and let it wait at its old place."""
+        self._has_preempted = True
+        sequence_id = progress.held_sequence
+        num_computed = progress.num_computed
+        self._release(progress, ReleaseCause.PREEMPTED)
+        progress.preempt()
+        self.waiting.add(progress)
+        request_id = progress.request.request_id
+        self.events.append(Preempted(request_id, sequence_id, self._step, cause, num_computed, self._now))
+
+    def finish(
+        self,
+        progress: Progress,
+        reason: FinishReason,
+        *,
+        cancel_reason: CancelReason | None = None,
+        error: EngineFault | None = None,
+    ) -> None:
+        """End a request, waiting or running; its sequence is cleared before its end is told."""
+        state, sequence_id, num_computed = progress.state, progress.sequence_id, progress.num_computed
+        if sequence_id is None:
+            self.waiting.remove(progress)
+        else:
+            self._is_full = False
+            cancelled = reason is FinishReason.CANCELLED
+            self._release(progress, ReleaseCause.CANCELLED if cancelled else ReleaseCause.COMPLETED)
+        progress.finish()
+        self.events.append(
+            Finished(
+                request=progress.request,
+                reason=reason,
+                sequence_id=sequence_id,
+                step=self._step,
+                num_decoded=progress.num_decoded,
+                num_computed=num_computed,
+                state=state,
+                at=self._now,
+                cancel_reason=cancel_reason,
+                error=error,
+            )
+        )
+
+    def emit_token(self, progress: Progress, token: TokenId, step: StepNumber) -> None:
+        """Tell the token that a running request has just appended."""
+        index = progress.num_decoded - 1
+        self.events.append(
+            TokenEmitted(progress.request.request_id, progress.held_sequence, token, index, step, self._now)
+        )
+
+    def take_events(self) -> tuple[Event, ...]:
+        """What happened since the last call, in order."""
+        events = tuple(self.events)
+        self.events.clear()
+        return events
+
+    def _release(self, progress: Progress, cause: ReleaseCause) -> None:
+        self.running.remove(progress)
+        self._kv.release(progress.held_sequence, cause, len(self.waiting))
+        self.events.extend(self._kv.take_ops())

@@ -1,0 +1,1 @@
+"""The same scheduler in virtual time."""
