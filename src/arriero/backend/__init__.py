@@ -1,0 +1,1 @@
+"""Execute a plan, verbatim, and say what happened."""

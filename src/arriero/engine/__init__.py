@@ -1,0 +1,1 @@
+"""Own a backend and a scheduler, and run them."""

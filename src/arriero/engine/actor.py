@@ -1,0 +1,341 @@
+"""Actor: the live loop, written once for every placement.
+
+    messages → plan → events → rows → outcome → events, and again
+
+The loop is a generator. It yields what it needs from the outside world, `Wait` for messages or `Run` something where
+the backend lives, and is resumed with the answer. `engine/placement.py` holds the two drivers: one blocks a thread,
+the other awaits on an event loop and hands each `Run` to one worker.
+
+    phase                       control-plane specification, section 4
+    1  take                     pump, drain cancels, drain arrivals
+    2  apply                    apply queued cancels, submit
+    3  plan                     observe cancels, admit, build the batch
+    4  settle                   clear sequences, then tell what planning caused
+    5  run                      decode once, sample
+    6  commit, settle           publish, finalise
+    7  record                   observers, snapshot
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from arriero.core.errors import ArrieroError, Draining, EngineDied
+from arriero.core.events import (
+    Admitted,
+    CancelTarget,
+    CancelWaiting,
+    DropSequence,
+    Event,
+    Finished,
+    Preempted,
+    TokenEmitted,
+    TrimSequence,
+)
+from arriero.core.ids import SequenceId, Time
+from arriero.core.plan import BatchPlan, Failed, StepOutcome
+from arriero.core.request import CancelReason, FinishReason
+from arriero.engine.executor import ClearReport, Executor
+from arriero.engine.inbox import AT_ONCE, Cancel, Inbox, Message, Shutdown, Submit, TakeSnapshot, Until
+from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, EngineTotals, Observers, StepRecord
+from arriero.engine.open_requests import OpenRequests
+from arriero.scheduler.invariants import check_scheduler
+from arriero.scheduler.scheduler import Scheduler
+
+PHASES: Final = ("take", "apply", "plan", "settle", "run", "commit", "settle", "record")
+"""The order of one pass; a test compares it with what a pass really does."""
+
+UNHEALTHY_AFTER: Final = 2
+"""Decode calls in a row in which every sequence failed alone, after which the engine takes no new work."""
+
+Clock: TypeAlias = Callable[[], Time]
+
+
+def monotonic_us() -> int:
+    """Whole microseconds of the process's monotonic clock."""
+    return time.monotonic_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for messages until then, and come back with all of them."""
+
+    until: Until
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Apply the KV operations among these events where the backend lives; come back with the reports."""
+
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run a plan where the backend lives; come back with its outcome."""
+
+    plan: BatchPlan
+
+
+Need: TypeAlias = Wait | Settle | Run
+Answer: TypeAlias = list[Message] | dict[SequenceId, ClearReport] | StepOutcome
+Steps: TypeAlias = Generator[Need, Answer | None, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorOptions:
+    """How a run begins and ends.
+
+    Attributes:
+        keep_alive: sleep when idle; else end when nothing is left to do.
+        check: verify every invariant after every step.
+    """
+
+    keep_alive: bool = True
+    check: bool = False
+
+
+class Actor:
+    """One scheduler, one backend, one loop."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        executor: Executor,
+        inbox: Inbox,
+        *,
+        options: ActorOptions,
+        requests: OpenRequests,
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        """All of them belong to the actor from now on; the inbox is shared with producers."""
+        self.scheduler = scheduler
+        self.executor = executor
+        self.inbox = inbox
+        self._options = options
+        self._requests = requests
+        self._observers = observers
+        self._clock = clock
+        self._totals: Counter[str] = Counter()  # by the field names of EngineTotals
+        self._log: list[Event] = []
+        self._shutting_down = False
+        self._failed_in_a_row = 0
+        self.snapshot = self._take_snapshot(clock())
+
+    def loop(self) -> Steps:
+        """The loop; ends after a shutdown, or, without `keep_alive`, when nothing is left."""
+        self._observers.start(self._clock())
+        until: Until = AT_ONCE
+        while True:
+            idle_from = self._clock() if self._observers and until is not AT_ONCE else None
+            messages = yield Wait(until)
+            assert isinstance(messages, list), "Wait is answered with messages"
+            began_at = self._clock()
+            for message in messages:
+                yield from self._settle(self._apply(message, began_at))
+            plan = self.scheduler.plan(began_at)
+            yield from self._settle(plan.events)
+            outcome = None
+            if plan.rows:
+                answer = yield Run(plan)
+                assert answer is not None, "Run is answered with an outcome"
+                assert not isinstance(answer, list | dict), "Run is answered with an outcome"
+                outcome = answer
+                yield from self._settle(self.scheduler.commit(outcome, self._clock()))
+            idle_us = 0 if idle_from is None else int(began_at - idle_from)
+            self._record(messages, plan, outcome, began_at, idle_us)
+            until = self._next(plan)
+            if until is None and self._must_end():
+                # what still waits can never be admitted
+                yield from self._settle(self.scheduler.cancel(CancelWaiting(), self._clock()))
+                self._end_of_step(self._clock())
+                return
+
+    # ── one pass, in order ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
+        match message:
+            case Submit(request=request):
+                self._requests.open(message)
+                self._totals["submitted"] += 1
+                return self.scheduler.submit(request, now)
+            case Cancel(target):
+                return self.scheduler.cancel(target, now)
+            case Shutdown():
+                self._shutting_down = True
+                return ()
+            case TakeSnapshot(answer):
+                answer.set_result(self._take_snapshot(now))
+                return ()
+            case _:
+                assert_never(message)
+
+    def _settle(self, events: tuple[Event, ...]) -> Steps:
+        """Memory first, then callers: a sequence is cleared before the end of its request is told."""
+        if not events:
+            return
+        reports: dict[SequenceId, ClearReport] = {}
+        if any(isinstance(event, DropSequence | TrimSequence | Finished) for event in events):
+            answer = yield Settle(events)
+            assert isinstance(answer, dict)
+            reports = answer
+        self._requests.tell(events, reports)
+        self._count(events)
+        if self._observers:
+            self._log.extend(events)
+
+    def _record(
+        self, messages: list[Message], plan: BatchPlan, outcome: StepOutcome | None, began_at: Time, idle_us: int
+    ) -> None:
+        if self._options.check:
+            check_scheduler(self.scheduler)
+        self._watch(outcome)
+        self._totals["steps"] += 1
+        self._totals["prefill_rows"] += plan.shape.prefill_rows
+        ended_at = self._clock()
+        self._end_of_step(ended_at)
+        if self._observers:
+            self._observers.step(
+                StepRecord(
+                    messages=tuple(_seen(messages)),
+                    plan=plan,
+                    outcome=outcome,
+                    events=tuple(self._log),
+                    began_at=began_at,
+                    ended_at=ended_at,
+                    decode_us=self.executor.counts.decode_ns // 1000 if plan.rows else 0,
+                    idle_us=idle_us,
+                    snapshot=self.snapshot,
+                )
+            )
+            self._log.clear()
+
+    def _end_of_step(self, now: Time) -> None:
+        self._requests.wake()
+        for handle in self._requests.lagging():
+            handle.cancel(CancelReason.SLOW_CONSUMER)
+        for result in self._requests.take_ended():
+            self._observers.end(result)
+        self.snapshot = self._take_snapshot(now)
+
+    def _next(self, plan: BatchPlan) -> Until:
+        """When to go on: at once after rows, else at the plan's word, else (None) when a message comes."""
+        if plan.rows or len(self.inbox):
+            return AT_ONCE
+        if plan.wake_at is not None and plan.wake_at <= self._clock():
+            return AT_ONCE
+        if self._must_end():
+            return None
+        self._totals["idle_waits"] += 1
+        return plan.wake_at
+
+    def _must_end(self) -> bool:
+        """Whether the loop ends when it has nothing left to compute."""
+        return self._shutting_down or not self._options.keep_alive
+
+    # ── the end, called by the driver ───────────────────────────────────────────────────────────────────────────────
+
+    def close(self, started_at: Time, residual: Sequence[SequenceId], error: BaseException | None) -> EngineSummary:
+        """Resolve what is left and tell the observers; the loop is not resumed after it."""
+        reason: ArrieroError = Draining("the engine has shut down; start another one")
+        if error is not None:
+            reason = EngineDied(f"the engine crashed: {type(error).__name__}: {error}", code="engine_died")
+        self.inbox.refuse(reason)
+        self.inbox.close()
+        for message in self.inbox.take():
+            self._turn_away(message, reason)
+        self._requests.fail_all(reason)
+        now = self._clock()
+        self.snapshot = self._take_snapshot(now)
+        crashed = None if error is None else f"{type(error).__name__}: {error}"
+        summary = EngineSummary(
+            started_at=started_at,
+            ended_at=now,
+            residual_sequences=tuple(residual),
+            crashed=crashed,
+            events=tuple(self._log),
+            snapshot=self.snapshot,
+        )
+        self._observers.close(summary)
+        return summary
+
+    # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _turn_away(self, message: Message, reason: ArrieroError) -> None:
+        match message:
+            case Submit(handle=handle):
+                handle.fail(reason)
+            case TakeSnapshot(answer):
+                answer.set_result(self.snapshot)
+            case Cancel() | Shutdown():
+                pass
+            case _:
+                assert_never(message)
+
+    def _watch(self, outcome: StepOutcome | None) -> None:
+        """One step in which every sequence fails alone may be chance; two in a row are the engine's own illness."""
+        if outcome is None:
+            return
+        self._failed_in_a_row = self._failed_in_a_row + 1 if isinstance(outcome, Failed) else 0
+        if self._failed_in_a_row == UNHEALTHY_AFTER:
+            self.inbox.refuse(Draining(f"{UNHEALTHY_AFTER} decode calls in a row failed for every sequence"))
+
+    def _count(self, events: tuple[Event, ...]) -> None:
+        totals = self._totals
+        for event in events:
+            match event:
+                case TokenEmitted():
+                    totals["emitted_tokens"] += 1
+                case Admitted(step=step, resumed=resumed):
+                    totals["admitted"] += step > 0 and not resumed
+                case Preempted(num_computed=num_computed):
+                    totals["preemptions"] += 1
+                    totals["repeated_rows"] += num_computed
+                case Finished():
+                    totals["resolved"] += 1
+                    totals[_ending(event)] += 1
+                case _:
+                    pass
+
+    def _take_snapshot(self, now: Time) -> EngineSnapshot:
+        counts = self.executor.counts
+        return EngineSnapshot(
+            at=now,
+            has_work=self.scheduler.has_work,
+            shutting_down=self._shutting_down,
+            scheduler=self.scheduler.snapshot(),
+            totals=EngineTotals(
+                **self._totals, decode_calls=counts.decode_calls, decode_failures=counts.decode_failures
+            ),
+            streams=self._requests.stream_counts,
+        )
+
+
+def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget]:
+    """What observers may know of the messages: no handle and no future."""
+    for message in messages:
+        match message:
+            case Submit(request=request, handle=handle):
+                yield Arrival(request, handle.stream is not None)
+            case Cancel(target):
+                yield target
+            case _:
+                pass
+
+
+def _ending(event: Finished) -> str:
+    """The total that counts this end."""
+    match event.reason:
+        case FinishReason.STOP | FinishReason.LENGTH:
+            return "completed"
+        case FinishReason.CANCELLED if event.cancel_reason is CancelReason.STOP:
+            return "completed"
+        case FinishReason.CANCELLED:
+            return "queued_cancelled" if event.sequence_id is None else "cancelled"
+        case FinishReason.ABORTED:
+            return "aborted"
+        case FinishReason.FAILED:
+            return "failed"

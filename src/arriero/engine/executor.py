@@ -1,0 +1,173 @@
+"""Executor: KV operations and rows on the backend, then sampling.
+
+Whatever a decode call does, the memory is back at the last committed position of every sequence afterwards, and one
+bad row ends one request and no other: a failed call is repeated in halves until the sequences that fail alone stand
+apart.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from arriero.backend.protocol import Backend, DecodeError, DecodeInterrupted, KvExhausted
+from arriero.core.errors import InvariantViolation
+from arriero.core.events import DropSequence, Event, Finished, KvOp, TrimSequence
+from arriero.core.ids import SequenceId, TokenId
+from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
+from arriero.sampling.sampler import SamplerPool
+
+
+@dataclass(frozen=True, slots=True)
+class ClearReport:
+    """What clearing a sequence found.
+
+    Attributes:
+        pos_max: the highest position before, None if it was empty.
+        cleared: whether it read empty afterwards.
+    """
+
+    pos_max: int | None
+    cleared: bool
+
+
+@dataclass(slots=True)
+class ExecutorCounts:
+    """Written where the backend runs, read between two steps."""
+
+    decode_calls: int = 0
+    decode_failures: int = 0
+    decode_ns: int = 0  # of the last `run`
+
+
+class Executor:
+    """Runs plans, verbatim; owned by the actor and called in one place at a time."""
+
+    def __init__(self, backend: Backend, *, check: bool = False) -> None:
+        """With `check` the positions of bystanders are compared around every clearing."""
+        self._backend = backend
+        self._samplers = SamplerPool(backend.sampler)
+        self._check = check
+        self._refused: list[KvOp] = []
+        self.counts = ExecutorCounts()
+
+    def settle(self, events: Iterable[Event]) -> dict[SequenceId, ClearReport]:
+        """Apply the KV operations among these events, and forget the samplers of requests that ended.
+
+        An operation that memory refuses is reported with the next outcome.
+        """
+        reports: dict[SequenceId, ClearReport] = {}
+        for event in events:
+            match event:
+                case DropSequence(sequence_id):
+                    reports[sequence_id] = self._drop(event)
+                case TrimSequence():
+                    self._apply(event)
+                case Finished(request=request):
+                    self._samplers.forget(request.request_id)
+                case _:
+                    pass
+        return reports
+
+    def run(self, plan: BatchPlan) -> StepOutcome:
+        """Compute the rows of a plan and sample; sequences whose clearing was refused are left out."""
+        refused = self._take_refused()
+        dirty = {op.sequence_id for op in refused}
+        rows = [row for row in plan.rows if row.sequence_id not in dirty]
+        self.counts.decode_ns = 0
+        try:
+            tokens, failures = self._decode(rows)
+        except KvExhausted:
+            self._repair(rows)
+            return NoRoom(refused=(*refused, *self._take_refused()))
+        except DecodeInterrupted:
+            self._repair(rows)
+            return Interrupted(refused=(*refused, *self._take_refused()))
+        except DecodeError as error:
+            tokens, failures, num_computed = self._apart(self._repair(rows), error)
+            if not num_computed:
+                return Failed(failures=tuple(failures), refused=(*refused, *self._take_refused()))
+        return Sampled(tokens=tokens, failures=tuple(failures), refused=(*refused, *self._take_refused()))
+
+    def close(self) -> tuple[SequenceId, ...]:
+        """Free all samplers; returns the sequence ids whose KV is not empty. The backend stays its owner's."""
+        self._samplers.close()
+        return tuple(sequence_id for sequence_id, span in self._spans().items() if span is not None)
+
+    def _decode(self, rows: Sequence[Row]) -> tuple[dict[SequenceId, TokenId], list[SequenceFailure]]:
+        if not any(row.num_rows for row in rows):
+            return {}, []
+        began = time.perf_counter_ns()
+        self.counts.decode_calls += 1
+        try:
+            logits = self._backend.decode(rows)
+        except DecodeError:
+            self.counts.decode_failures += 1
+            raise
+        finally:
+            self.counts.decode_ns += time.perf_counter_ns() - began
+        return self._samplers.choose([row for row in rows if row.wants_logits], logits)
+
+    def _apart(
+        self, rows: Sequence[Row], error: DecodeError
+    ) -> tuple[dict[SequenceId, TokenId], list[SequenceFailure], int]:
+        """Repeat failed rows in halves; returns tokens, failures and how many sequences were computed."""
+        if len(rows) <= 1:
+            return {}, [SequenceFailure(row.sequence_id, "decode_failed", str(error)) for row in rows], 0
+        tokens: dict[SequenceId, TokenId] = {}
+        failures: list[SequenceFailure] = []
+        num_computed = 0
+        middle = len(rows) // 2
+        for half in (rows[:middle], rows[middle:]):
+            try:
+                half_tokens, half_failures = self._decode(half)
+                half_computed = len(half)
+            except DecodeError as again:
+                half_tokens, half_failures, half_computed = self._apart(self._repair(half), again)
+            tokens |= half_tokens
+            failures += half_failures
+            num_computed += half_computed
+        return tokens, failures, num_computed
+
+    def _repair(self, rows: Sequence[Row]) -> list[Row]:
+        """Back to the last committed position; returns the rows whose sequences are there.
+
+        The others are reported as refused: their requests start again on another sequence.
+        """
+        sound: list[Row] = []
+        for row in rows:
+            trim = TrimSequence(row.sequence_id, row.start)
+            expected = row.start - 1 if row.start else None
+            span = self._backend.positions(row.sequence_id) if self._backend.apply(trim) else None
+            if (None if span is None else span[1]) == expected:
+                sound.append(row)
+            else:
+                self._refused.append(trim)
+        return sound
+
+    def _drop(self, op: DropSequence) -> ClearReport:
+        before = self._backend.positions(op.sequence_id)
+        bystanders = self._spans() if self._check else {}
+        cleared = self._apply(op)
+        if self._check:
+            after = self._spans()
+            moved = [each for each, span in bystanders.items() if each != op.sequence_id and after[each] != span]
+            if moved:
+                message = f"clearing sequence {op.sequence_id} changed the positions of {moved}"
+                raise InvariantViolation(message)
+        return ClearReport(None if before is None else before[1], cleared)
+
+    def _spans(self) -> dict[SequenceId, tuple[int, int] | None]:
+        every_id = map(SequenceId, range(self._backend.limits.num_sequences))
+        return {sequence_id: self._backend.positions(sequence_id) for sequence_id in every_id}
+
+    def _apply(self, op: KvOp) -> bool:
+        """Apply once, and once more if refused; then leave it to the next outcome."""
+        done = self._backend.apply(op) or self._backend.apply(op)
+        if not done:
+            self._refused.append(op)
+        return done
+
+    def _take_refused(self) -> tuple[KvOp, ...]:
+        refused = tuple(self._refused)
+        self._refused.clear()
+        return refused

@@ -1,0 +1,197 @@
+"""Observer: what others may see of the actor, as frozen values between two steps.
+
+Without observers nothing is recorded and no clock is read for them. An observer that raises is reported once and then
+left out; it never reaches the loop.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from arriero.core.events import CancelTarget, Event
+from arriero.core.ids import Time
+from arriero.core.plan import BatchPlan, StepOutcome
+from arriero.core.request import Request
+from arriero.engine.handle import Result
+from arriero.scheduler.scheduler import SchedulerSnapshot
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounts:
+    """Totals of token streams; opened = the three ways to close, once everything has ended."""
+
+    opened: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    error: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTotals:
+    """Totals since the engine started.
+
+    Attributes:
+        steps: passes of the loop, with and without a decode call.
+        decode_calls: calls of the model, repeats after a failure included.
+        submitted: requests that reached the scheduler.
+        admitted: those that got a slot after waiting; preloaded ones that started at once are not counted.
+        resolved: handles that got their result.
+        completed, cancelled, queued_cancelled, aborted, failed: requests by their end.
+        emitted_tokens: tokens told to callers.
+        prefill_rows: prompt rows computed.
+        repeated_rows: rows computed a second time, after preemption or a failed step.
+        preemptions: how often a running request lost its slot.
+        idle_waits: how often the loop went to sleep.
+        decode_failures: decode calls that failed.
+    """
+
+    steps: int = 0
+    decode_calls: int = 0
+    submitted: int = 0
+    admitted: int = 0
+    resolved: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    queued_cancelled: int = 0
+    aborted: int = 0
+    failed: int = 0
+    emitted_tokens: int = 0
+    prefill_rows: int = 0
+    repeated_rows: int = 0
+    preemptions: int = 0
+    idle_waits: int = 0
+    decode_failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSnapshot:
+    """Figures of one boundary between two steps.
+
+    Attributes:
+        at: when it was taken, on the engine's clock.
+        has_work: whether any request was alive.
+        shutting_down: whether new work is refused.
+    """
+
+    at: Time
+    has_work: bool
+    shutting_down: bool
+    scheduler: SchedulerSnapshot
+    totals: EngineTotals
+    streams: StreamCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A submission as the actor took it.
+
+    Attributes:
+        has_stream: whether its caller wants tokens as they come.
+    """
+
+    request: Request
+    has_stream: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One pass of the loop.
+
+    Attributes:
+        messages: submissions and cancels that this pass took, in the order in which they were applied.
+        plan: what was planned; its rows may be empty.
+        outcome: None if there were no rows.
+        events: of messages, plan and commit, in order; KV operations included.
+        began_at, ended_at: before the messages were applied, after the last event was told.
+        decode_us: inside the decode call; 0 without one.
+        idle_us: asleep before this step.
+    """
+
+    messages: tuple[Arrival | CancelTarget, ...]
+    plan: BatchPlan
+    outcome: StepOutcome | None
+    events: tuple[Event, ...]
+    began_at: Time
+    ended_at: Time
+    decode_us: int
+    idle_us: int
+    snapshot: EngineSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSummary:
+    """The end of a run.
+
+    Attributes:
+        started_at, ended_at: on the engine's clock.
+        residual_sequences: sequence ids whose KV was not empty at the end.
+        crashed: one line if the loop ended by an exception.
+        events: those after the last step's record, in order; empty without observers.
+    """
+
+    started_at: Time
+    ended_at: Time
+    residual_sequences: tuple[int, ...]
+    crashed: str | None
+    events: tuple[Event, ...]
+    snapshot: EngineSnapshot
+
+
+class Observer(Protocol):
+    """Called where the actor runs, between two steps; must be quick and must not wait."""
+
+    def on_start(self, at: Time) -> None:
+        """The loop begins."""
+        ...
+
+    def on_step(self, record: StepRecord) -> None:
+        """A step is over."""
+        ...
+
+    def on_end(self, result: Result) -> None:
+        """A request has ended and its caller was told."""
+        ...
+
+    def on_close(self, summary: EngineSummary) -> None:
+        """The loop has ended."""
+        ...
+
+
+class Observers:
+    """Calls each observer and contains its mistakes."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        """Keep the order."""
+        self._observers = list(observers)
+
+    def __bool__(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self._observers)
+
+    def start(self, at: Time) -> None:
+        """The loop begins."""
+        self._each(lambda observer: observer.on_start(at))
+
+    def step(self, record: StepRecord) -> None:
+        """A step is over."""
+        self._each(lambda observer: observer.on_step(record))
+
+    def end(self, result: Result) -> None:
+        """A request has ended."""
+        self._each(lambda observer: observer.on_end(result))
+
+    def close(self, summary: EngineSummary) -> None:
+        """The loop has ended."""
+        self._each(lambda observer: observer.on_close(summary))
+
+    def _each(self, call: Callable[[Observer], None]) -> None:
+        for observer in tuple(self._observers):
+            try:
+                call(observer)
+            except Exception:
+                logger.exception("observer %s raised and is left out from now on", type(observer).__name__)
+                self._observers.remove(observer)

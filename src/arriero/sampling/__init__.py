@@ -1,0 +1,1 @@
+"""Choose tokens from logits."""
