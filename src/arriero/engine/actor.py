@@ -159,9 +159,10 @@ class Actor:
     def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
         match message:
             case Submit(request=request):
-                self._requests.open(message)
                 self._totals["submitted"] += 1
-                return self.scheduler.submit(request, now)
+                events = self.scheduler.submit(request, now)
+                self._requests.open(message, events)
+                return events
             case Cancel(target):
                 return self.scheduler.cancel(target, now)
             case Shutdown():

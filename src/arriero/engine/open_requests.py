@@ -74,11 +74,19 @@ class OpenRequests:
         """Handles without a result."""
         return len(self._open)
 
-    def open(self, submit: Submit) -> None:
-        """Remember a handle before its request is submitted to the scheduler."""
-        self._open[submit.request.request_id] = _Open(submit.handle)
+    def open(self, submit: Submit, events: Iterable[Event]) -> None:
+        """Remember the handle of a request that the scheduler took; one that it rejected gets the error at once.
+
+        A rejected request may bear the id of one that is alive, so it never enters the books.
+        """
         if submit.handle.stream is not None:
             self._streams = replace(self._streams, opened=self._streams.opened + 1)
+        each = _Open(submit.handle)
+        error = next((event.error for event in events if isinstance(event, Rejected)), None)
+        if error is None:
+            self._open[submit.request.request_id] = each
+        else:
+            self._fail(each, error)
 
     def tell(self, events: Iterable[Event], reports: Mapping[SequenceId, ClearReport]) -> None:
         """Pass events on to streams and results; consumers are woken by `wake`."""
@@ -94,8 +102,6 @@ class OpenRequests:
                     self._open[request_id].num_preemptions += 1
                 case Finished():
                     self._finish(event, reports)
-                case Rejected(request=request, error=error):
-                    self._fail(self._open.pop(request.request_id), error)
                 case _:
                     pass
 

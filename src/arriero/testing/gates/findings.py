@@ -1,0 +1,72 @@
+"""Findings: what one gate saw, and the first thing that was not as promised."""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+Count: TypeAlias = int | float | str | None | list[int]
+
+
+class GateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One gate in one placement.
+
+    Attributes:
+        name: `G` and a number.
+        title: what it promises, in a few words.
+        placement: `dedicated` or `shared`.
+        passed: whether everything was as promised.
+        counts: the figures that were compared, as seen.
+        reason: the first thing that was not as promised, and how many more there were; None if it passed.
+        seconds: how long it took; not part of the promise.
+    """
+
+    name: str
+    title: str
+    placement: str
+    passed: bool
+    counts: dict[str, Count]
+    reason: str | None
+    seconds: float
+
+
+class Findings:
+    """Collects figures and broken promises; a gate goes on after the first one, so that all are seen."""
+
+    def __init__(self) -> None:
+        """Start with nothing seen and nothing broken."""
+        self.counts: dict[str, Count] = {}
+        self._broken: list[str] = []
+
+    @property
+    def reason(self) -> str | None:
+        """The first broken promise and the number of further ones, or None."""
+        if not self._broken:
+            return None
+        more = len(self._broken) - 1
+        return self._broken[0] + (f" (and {more} more)" if more else "")
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Every broken promise, in the order found."""
+        return tuple(self._broken)
+
+    def count(self, name: str, seen: Count | Iterable[int]) -> None:
+        """Note a figure without comparing it."""
+        self.counts[name] = seen if isinstance(seen, int | float | str) or seen is None else list(seen)
+
+    def equal(self, name: str, seen: Count | Iterable[int], promised: Count | Iterable[int]) -> None:
+        """Note a figure that must be exactly this."""
+        self.count(name, seen)
+        wanted = promised if isinstance(promised, int | float | str) or promised is None else list(promised)
+        if self.counts[name] != wanted:
+            self.broke(f"{name} is {self.counts[name]}, promised {wanted}")
+
+    def holds(self, rule: str, *, holds: bool) -> None:
+        """Check a promise that is no figure; the rule says what must be so."""
+        if not holds:
+            self.broke(f"not so: {rule}")
+
+    def broke(self, what: str) -> None:
+        """Note a broken promise."""
+        self._broken.append(what)

@@ -1,0 +1,168 @@
+"""Random nouns of the scheduler for property tests, small enough that a failing example can be read.
+
+Everything is made from one function, `Pick`, which hypothesis and a seeded generator can both play: a state machine
+and a long run draw from the same world. A `SchedulerSetup` is a whole scheduler as a value: it prints, and builds a
+fresh one each time it is asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hypothesis import strategies as st
+
+from arriero.core.events import DropSequence, KvOp, TrimSequence
+from arriero.core.ids import Epoch, RequestId, SequenceId, Time
+from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
+from arriero.core.request import Request
+from arriero.kv.cells import CellLayout, CellManager
+from arriero.kv.sequence_ids import LowestFirst, PooledIds
+from arriero.scheduler.draft import PrefillBudget
+from arriero.scheduler.planners import DecodeFirst, PhasesApart
+from arriero.scheduler.policies import FirstComeFirstServed, Policy
+from arriero.scheduler.progress import Progress
+from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+
+Pick: TypeAlias = Callable[[int, int], int]
+"""A number from the first to the second, both included; towards the first when an example is made simpler."""
+
+NUM_TOKENS = 8
+"""Token ids are drawn from 0 ... 7, so that end tokens come up often."""
+
+END_TOKENS = frozenset({0, 1})
+
+
+class LastComeFirstServed:
+    """The opposite of the shipped policy in both respects: a scheduler must obey its policy, whatever it says."""
+
+    def rank(self, request: Request, arrival_number: int) -> tuple[int | float, ...]:
+        """The latest arrival goes first."""
+        del request
+        return (-arrival_number,)
+
+    def victim(self, running: Sequence[Progress]) -> Progress:
+        """The earliest admitted yields."""
+        return running[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSetup:
+    """Everything that a scheduler is built from.
+
+    Attributes:
+        num_preloaded: sequences set aside for preloaded requests, with `PooledIds`; None takes `LowestFirst`.
+        reuse_completed: as in `PooledIds`.
+        max_chunk: the micro-batch of `PhasesApart`; None takes `DecodeFirst`.
+        reversed_policy: `LastComeFirstServed` instead of the shipped policy.
+    """
+
+    layout: CellLayout
+    limits: SchedulerLimits
+    num_preloaded: int | None = None
+    reuse_completed: bool = True
+    max_chunk: int | None = None
+    reversed_policy: bool = False
+
+    def new_ids(self) -> LowestFirst | PooledIds:
+        """A fresh supply of sequence ids."""
+        num_sequences = self.layout.num_sequences
+        if self.num_preloaded is None:
+            return LowestFirst(num_sequences)
+        return PooledIds(num_sequences, num_preloaded=self.num_preloaded, reuse_completed=self.reuse_completed)
+
+    def new_scheduler(self) -> Scheduler:
+        """A fresh scheduler."""
+        policy: Policy = LastComeFirstServed() if self.reversed_policy else FirstComeFirstServed()
+        return Scheduler(
+            kv=CellManager(self.layout, self.new_ids()),
+            planner=DecodeFirst() if self.max_chunk is None else PhasesApart(max_chunk=self.max_chunk),
+            policy=policy,
+            limits=self.limits,
+        )
+
+
+def hypothesis_pick(draw: st.DrawFn) -> Pick:
+    """A `Pick` that hypothesis plays."""
+    return lambda low, high: draw(st.integers(low, high))
+
+
+def pick_layout(pick: Pick) -> CellLayout:
+    """Both KV layouts; a unified pool is so small that its sequences get in each other's way."""
+    num_sequences, sequence_limit = pick(1, 5), pick(4, 32)
+    whole = num_sequences * sequence_limit
+    unified = bool(pick(0, 1))
+    return CellLayout(
+        num_sequences=num_sequences,
+        num_cells=pick(sequence_limit, min(whole, 2 * sequence_limit)) if unified else whole,
+        sequence_limit=sequence_limit,
+        unified=unified,
+    )
+
+
+def pick_setup(pick: Pick) -> SchedulerSetup:
+    """Every shipped planner, layout and supply of ids, with random caps."""
+    layout = pick_layout(pick)
+    num_sequences = layout.num_sequences
+    budget = PrefillBudget(per_sequence=pick(0, 8) or None, per_step=pick(0, 8) or None)
+    return SchedulerSetup(
+        layout=layout,
+        limits=SchedulerLimits(
+            num_rows=pick(num_sequences, num_sequences + 12), budget=budget, headroom_per_sequence=pick(0, 2)
+        ),
+        num_preloaded=pick(0, num_sequences) if pick(0, 1) else None,
+        reuse_completed=bool(pick(0, 1)),
+        max_chunk=pick(3, 8) if pick(0, 1) else None,
+        reversed_policy=pick(0, 3) == 3,
+    )
+
+
+def pick_request(pick: Pick, *, request_id: int, epoch: int, arrival_at: Time, preloaded: bool = False) -> Request:
+    """A request, sometimes one that fits nowhere, with end tokens or without, with a deadline or without."""
+    return Request(
+        request_id=RequestId(request_id),
+        prompt=tuple(pick(0, NUM_TOKENS - 1) for _ in range(pick(0, 9))),
+        max_tokens=pick(0, 24),
+        arrival_at=arrival_at,
+        epoch=Epoch(epoch),
+        end_tokens=END_TOKENS if pick(0, 2) == 2 else frozenset(),
+        min_tokens=pick(0, 3),
+        expires_at=arrival_at + pick(0, 30) if pick(0, 4) == 4 else None,
+        preloaded=preloaded,
+    )
+
+
+def pick_outcome(pick: Pick, plan: BatchPlan, num_sequences: int) -> StepOutcome:
+    """Anything that a step may come to: mostly tokens, at times a failure of a few, of all, or of memory."""
+    refused: tuple[KvOp, ...] = ()
+    if pick(0, 79) == 79:
+        sequence_id = SequenceId(pick(0, num_sequences - 1))
+        refused = (DropSequence(sequence_id) if pick(0, 7) == 7 else TrimSequence(sequence_id, 0),)
+    planned = [row for row in plan.rows if all(row.sequence_id != op.sequence_id for op in refused)]
+    kind = pick(0, 59)
+    if kind == 59:
+        return NoRoom(refused=refused)
+    if kind == 58:
+        return Interrupted(refused=refused)
+    if kind == 57:
+        failures = tuple(SequenceFailure(row.sequence_id, "decode_failed", "picked") for row in planned)
+        return Failed(failures=failures, refused=refused)
+    culprits = [planned[pick(0, len(planned) - 1)]] if planned and kind == 56 else []
+    return Sampled(
+        tokens={
+            row.sequence_id: pick(0, NUM_TOKENS - 1) for row in planned if row.wants_logits and row not in culprits
+        },
+        failures=tuple(SequenceFailure(row.sequence_id, "sampler_failed", "picked") for row in culprits),
+        refused=refused,
+    )
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> CellLayout:
+    """Layouts that hypothesis draws."""
+    return pick_layout(hypothesis_pick(draw))
+
+
+@st.composite
+def setups(draw: st.DrawFn) -> SchedulerSetup:
+    """Setups that hypothesis draws."""
+    return pick_setup(hypothesis_pick(draw))
