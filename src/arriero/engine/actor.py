@@ -260,6 +260,8 @@ class Actor:
             events=tuple(self._log),
             snapshot=self.snapshot,
         )
+        for result in self._requests.take_ended():  # of a step that did not come to its end
+            self._observers.end(result)
         self._observers.close(summary)
         return summary
 

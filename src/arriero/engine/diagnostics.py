@@ -4,6 +4,7 @@ On the engine's thread a record is only put into the queue; its row is made and 
 written as steps end, so a server that runs for weeks keeps none of them.
 """
 
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -114,9 +115,9 @@ def _summary_lines(summary: EngineSummary, started_at: Time, *, has_preloaded: b
     return (encode_row(summary_row(summary, started_at, has_preloaded=has_preloaded)),)
 
 
-def _count_ends(events: tuple[Event, ...]) -> dict[str, int]:
+def _count_ends(events: tuple[Event, ...]) -> Counter[str]:
     """Ends by status; cancels of requests without a slot count apart."""
-    ends = dict.fromkeys(("completed", "cancelled", "queued_cancelled", "failed", "failed_reserved"), 0)
+    ends = Counter[str]()
     for event in events:
         if isinstance(event, Finished):
             status = published_status(event.reason, event.cancel_reason)

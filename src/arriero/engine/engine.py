@@ -199,31 +199,22 @@ class Engine:
         if preloaded and self._run is not None:
             message = "a request cannot be preloaded once the engine runs"
             raise InvalidRequest(message, field="preloaded")
-        now = self._clock() if arrival_at is None else arrival_at
+        arrived = self._clock() if arrival_at is None else arrival_at
         request = Request(
             request_id=RequestId(next(self._ids) if request_id is None else request_id),
             prompt=tuple(prompt),
             max_tokens=max_tokens,
-            arrival_at=now,
+            arrival_at=arrived,
             sampling=sampling,
             end_tokens=self.end_tokens if end_tokens is None else end_tokens,
             min_tokens=min_tokens,
-            expires_at=None if timeout_ms is None else now + timeout_ms * 1000,
+            expires_at=None if timeout_ms is None else arrived + timeout_ms * 1000,
             preloaded=preloaded,
             session_id=session_id,
         )
         check_fits(request, self.limits.sequence_limit)
         _check_tokens(request, self.limits.vocab_size)
-        own_place = self.enter() if place is None else None
-        try:
-            handle = self._inbox.submit(lambda epoch: self._submission(request, epoch, want_stream=want_stream))
-        except ArrieroError:
-            if own_place is not None:
-                own_place.leave()
-            raise
-        if own_place is not None:
-            handle.when_done(own_place.leave)
-        return handle
+        return self._post(request, place, want_stream=want_stream)
 
     def cancel(self, request_id: int, reason: CancelReason = CancelReason.USER) -> None:
         """Cancel whichever request of this id is alive, or the next one submitted under it; never waits."""
@@ -283,6 +274,18 @@ class Engine:
             message = "the engine was never started"
             raise ConfigError(message)
         return self._run
+
+    def _post(self, request: Request, place: Place | None, *, want_stream: bool) -> RequestHandle:
+        own_place = self.enter() if place is None else None
+        try:
+            handle = self._inbox.submit(lambda epoch: self._submission(request, epoch, want_stream=want_stream))
+        except ArrieroError:
+            if own_place is not None:
+                own_place.leave()
+            raise
+        if own_place is not None:
+            handle.when_done(own_place.leave)
+        return handle
 
     def _submission(self, request: Request, epoch: Epoch, *, want_stream: bool) -> Submit:
         stamped = replace(request, epoch=epoch)

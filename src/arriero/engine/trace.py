@@ -7,7 +7,6 @@ On the engine's thread a record is only put into the queue; the lines are made b
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from arriero.core.events import (
@@ -30,6 +29,7 @@ from arriero.core.ids import NO_EPOCH, Epoch, RequestId, Time
 from arriero.core.plan import DecodeRow
 from arriero.core.request import FinishReason, Request
 from arriero.engine.handle import Result
+from arriero.engine.life import Life
 from arriero.engine.observer import Arrival, EngineSummary, StepRecord
 from arriero.record.lines import LineSink
 from arriero.record.published import DOES_NOT_APPLY, STREAM_ENDS, number, published_status
@@ -51,6 +51,7 @@ class Tracer:
         self._sink = sink
         self._teller = _Teller(pool, cross_talk_ok=True if checks_siblings else DOES_NOT_APPLY)
         self._results: list[Result] = []
+        self._has_gap = False
 
     def on_start(self, at: Time) -> None:
         """Note where times count from."""
@@ -58,7 +59,8 @@ class Tracer:
 
     def on_step(self, record: StepRecord) -> None:
         """Write the lines of a step."""
-        self._sink.put(partial(self._teller.step, record, self._take_results()))
+        render = partial(self._teller.step, record, self._take_results(), after_gap=self._has_gap)
+        self._has_gap = not self._sink.put(render)
 
     def on_end(self, result: Result) -> None:
         """Keep the result for the lines of its step, which is recorded next."""
@@ -74,18 +76,6 @@ class Tracer:
         return results
 
 
-@dataclass(slots=True)
-class _Life:
-    """What the lines of one request need to know."""
-
-    request: Request
-    has_stream: bool
-    is_live: bool = True  # it waited for its slot; False: it started with step 0
-    seq: int = DOES_NOT_APPLY
-    num_tokens: int = 0
-    is_open: bool = False
-
-
 class _Teller:
     """From records to lines."""
 
@@ -94,7 +84,7 @@ class _Teller:
         self._pool = pool
         self._cross_talk_ok = cross_talk_ok
         self._has_begun = False
-        self._lives: dict[RequestId, _Life] = {}
+        self._lives: dict[RequestId, Life] = {}
         self._arrivals: dict[Epoch, Arrival] = {}
         self._queued: dict[RequestId, Request] = {}  # preloaded ones that have not started yet
         self._targets: tuple[CancelById | CancelByToken, ...] = ()
@@ -102,8 +92,14 @@ class _Teller:
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def step(self, record: StepRecord, results: Iterable[Result]) -> Iterator[bytes]:
-        """The lines of one step."""
+    def step(self, record: StepRecord, results: Iterable[Result], *, after_gap: bool) -> Iterator[bytes]:
+        """The lines of one step.
+
+        After a gap nobody knows which requests have ended, so all are forgotten; those that live on are met again in
+        their rows, and have no stream lines any more.
+        """
+        if after_gap:
+            self._lives.clear()
         self._results.extend(results)
         if not self._has_begun:
             yield from self._begin(record)
@@ -125,7 +121,7 @@ class _Teller:
         for event in summary.events:
             yield from self._event(event)
         for life in self._lives.values():
-            yield from _close_stream(life, "error")
+            yield from life.close_stream("error")
         self._lives.clear()
         if summary.crashed is not None:
             yield trace_line("engine_crashed", summary.crashed.partition(":")[0])
@@ -162,12 +158,10 @@ class _Teller:
     def _rows(self, record: StepRecord) -> Iterator[bytes]:
         step = record.plan.step
         for row in record.plan.rows:
-            if not isinstance(row, DecodeRow):
-                continue
-            yield trace_line("decode_row", step, row.sequence_id, row.start)
-            if self._life(row.request).is_live:
-                request_id = row.request.request_id
-                yield trace_line("admitted_decode_row", request_id, row.sequence_id, step, row.start)
+            life = self._life(row.request)
+            life.seq = row.sequence_id
+            if isinstance(row, DecodeRow):
+                yield from life.decode_row(step, row.start)
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,11 +171,11 @@ class _Teller:
                 yield from self._wait(request, position)
             case Rejected(request=request, error=error):
                 yield trace_line("request_rejected", request.request_id, type(error).__name__)
-                yield from _close_stream(self._born(request), "error")
+                yield from self._born(request).close_stream("error")
             case Admitted():
                 yield from self._admit(event)
             case TokenEmitted(request_id=request_id) if request_id in self._lives:
-                yield from _token(self._lives[request_id], event)
+                yield from self._lives[request_id].token(event)
             case CancelObserved(request_id=request_id) if request_id in self._lives:
                 yield from self._observe(self._lives[request_id], event)
             case CancelIgnored():
@@ -212,8 +206,8 @@ class _Teller:
         life.seq = event.sequence_id
         self._queued.pop(request.request_id, None)
         previous = event.previous_request_id
-        if event.step == 0:
-            life.is_live = False
+        life.is_live = event.step > 0
+        if not life.is_live:
             yield trace_line("request_admitted", event.sequence_id, request.max_tokens)
         elif event.resumed:
             yield trace_line("request_resumed", request.request_id, event.sequence_id, event.step)
@@ -225,9 +219,9 @@ class _Teller:
         if previous is not None:
             yield trace_line("seq_reused", event.sequence_id, previous, request.request_id, event.step)
         if not event.resumed:
-            yield from _open_stream(life)
+            yield from life.open_stream()
 
-    def _observe(self, life: _Life, event: CancelObserved) -> Iterator[bytes]:
+    def _observe(self, life: Life, event: CancelObserved) -> Iterator[bytes]:
         """The published order has the request of a cancel before its observation; here both are one step's."""
         yield trace_line("cancel_requested", event.sequence_id, life.request.max_tokens, event.num_decoded)
         target = next((each for each in self._targets if _meets(each, life.request)), None)
@@ -251,9 +245,9 @@ class _Teller:
             code = "" if event.error is None else event.error.code
             yield trace_line("request_failed", event.request.request_id, event.sequence_id, event.step, code)
         else:
-            yield from _complete(life, event, result)
+            yield from life.complete(event.step, result.token_hash)
             yield self._cleared("kv_cleared", event, result)
-        yield from _close_stream(life, STREAM_ENDS[status])
+        yield from life.close_stream(STREAM_ENDS[status])
         if event.sequence_id is not None:
             yield from self._fulfil(event, status, int(result.finished_at - self.started_at))
 
@@ -268,11 +262,12 @@ class _Teller:
 
     # ── lives ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _born(self, request: Request) -> _Life:
+    def _born(self, request: Request) -> Life:
         arrival = self._arrivals.get(request.epoch)
-        return _Life(request, has_stream=arrival is not None and arrival.has_stream)
+        has_stream = arrival is not None and arrival.has_stream
+        return Life(request, has_stream=has_stream, is_live=not request.preloaded)
 
-    def _life(self, request: Request) -> _Life:
+    def _life(self, request: Request) -> Life:
         """What is known of a request; after a gap, what its events still say."""
         return self._lives.setdefault(request.request_id, self._born(request))
 
@@ -309,55 +304,13 @@ def _drained(target: CancelTarget) -> Iterator[bytes]:
 
 
 def _ignored(event: CancelIgnored) -> bytes:
-    match event.cause:
-        case IgnoreCause.STALE_EPOCH:
-            return trace_line("cancel_stale_epoch", event.request_id, event.epoch)
-        case IgnoreCause.DUPLICATE:
-            name = "cancel_request_duplicate"
-        case IgnoreCause.UNKNOWN:
-            name = "cancel_unknown_request_id"
+    if event.cause is IgnoreCause.STALE_EPOCH:
+        return trace_line("cancel_stale_epoch", event.request_id, event.epoch)
+    is_duplicate = event.cause is IgnoreCause.DUPLICATE
+    name = "cancel_request_duplicate" if is_duplicate else "cancel_unknown_request_id"
     if event.epoch == NO_EPOCH:
         return trace_line(name, event.request_id)
     return trace_line(f"{name}_token", event.request_id, event.epoch)
-
-
-def _open_stream(life: _Life) -> Iterator[bytes]:
-    if life.has_stream and not life.is_open:
-        life.is_open = True
-        yield trace_line("token_stream_opened", life.request.request_id, life.seq)
-
-
-def _close_stream(life: _Life, reason: str) -> Iterator[bytes]:
-    """A stream of a request that never had a slot opens here: it counts as opened all the same."""
-    if life.has_stream:
-        yield from _open_stream(life)
-        yield trace_line("token_stream_closed", life.request.request_id, life.seq, life.num_tokens, reason)
-
-
-def _token(life: _Life, event: TokenEmitted) -> Iterator[bytes]:
-    if event.index == 0:
-        yield _prefilled(life, event.step, event.token)
-    life.num_tokens += 1
-    if life.has_stream:
-        position = len(life.request.prompt) + event.index
-        yield trace_line("token_stream_token", event.request_id, event.sequence_id, position, event.token)
-
-
-def _prefilled(life: _Life, step: int, first_token: int) -> bytes:
-    if life.is_live:
-        return trace_line("admitted_prefilled", life.request.request_id, life.seq, step)
-    return trace_line("seq_prefilled", life.seq, first_token)
-
-
-def _complete(life: _Life, event: Finished, result: Result) -> Iterator[bytes]:
-    if event.num_decoded == 0:  # the first token ended the answer, and is not told
-        yield _prefilled(life, event.step, DOES_NOT_APPLY)
-    budget, token_hash = life.request.max_tokens, f"0x{result.token_hash:016x}"
-    if life.is_live:
-        request_id = life.request.request_id
-        yield trace_line("admitted_complete", request_id, life.seq, budget, event.step, token_hash)
-    else:
-        yield trace_line("seq_complete", life.seq, budget, event.step, token_hash)
 
 
 def _end_waiting(event: Finished) -> Iterator[bytes]:
