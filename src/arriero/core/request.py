@@ -20,15 +20,13 @@ class RequestState(StrEnum):
     FINISHED = "finished"
 
 
-LEGAL_TRANSITIONS: Final = MappingProxyType(
-    {
-        RequestState.WAITING: (RequestState.PREFILLING, RequestState.FINISHED),
-        # back to waiting: preempted, its tokens kept
-        RequestState.PREFILLING: (RequestState.DECODING, RequestState.WAITING, RequestState.FINISHED),
-        RequestState.DECODING: (RequestState.WAITING, RequestState.FINISHED),
-        RequestState.FINISHED: (),
-    }
-)
+LEGAL_TRANSITIONS: Final = MappingProxyType({
+    RequestState.WAITING: (RequestState.PREFILLING, RequestState.FINISHED),
+    # back to waiting: preempted, its tokens kept
+    RequestState.PREFILLING: (RequestState.DECODING, RequestState.WAITING, RequestState.FINISHED),
+    RequestState.DECODING: (RequestState.WAITING, RequestState.FINISHED),
+    RequestState.FINISHED: (),
+})
 
 
 class FinishReason(StrEnum):

@@ -1,0 +1,83 @@
+"""What a server needs from the system, asked for before a model is loaded: its port, its certificate, its file."""
+
+import errno
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Final
+
+from arriero.core.config import ServeConfig
+from arriero.core.errors import ConfigError, PortInUse
+
+PENDING_CONNECTIONS: Final = 2048  # kept by the system until the server takes them
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """A socket bound to the address; nobody can connect before `listen`.
+
+    Raises:
+        PortInUse: somebody listens there. ConfigError: the address cannot be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise ConfigError(f"--host {host}: no such address ({error.strerror}); use 127.0.0.1 or 0.0.0.0") from None
+    taken = socket.socket(family, kind, protocol)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        taken.close()
+        raise _address_error(error, host, port) from None
+    return taken
+
+
+def listen(reserved: socket.socket, host: str) -> None:
+    """Let clients connect.
+
+    Raises:
+        PortInUse: somebody else began to listen since the socket was bound.
+    """
+    try:
+        reserved.listen(PENDING_CONNECTIONS)
+    except OSError as error:
+        raise _address_error(error, host, reserved.getsockname()[1]) from None
+
+
+def check_files(config: ServeConfig) -> None:
+    """Whether the certificate loads and the diagnostics file can be appended to.
+
+    Raises:
+        ConfigError: not so.
+    """
+    if config.ssl_certfile is not None and config.ssl_keyfile is not None:
+        _check_certificate(config.ssl_certfile, config.ssl_keyfile)
+    if config.diagnostics not in {None, "-"}:
+        path = Path(str(config.diagnostics))
+        try:
+            path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            reason = str(error.strerror).lower()
+            raise ConfigError(f"--diagnostics {path}: {reason}; name a file that can be written") from None
+
+
+def _check_certificate(certificate: str, key: str) -> None:
+    for flag, file in (("--ssl-certfile", certificate), ("--ssl-keyfile", key)):
+        if not os.access(file, os.R_OK):
+            raise ConfigError(f"{flag} {file}: cannot be read; name a PEM file")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, OSError):
+        raise ConfigError(
+            f"--ssl-certfile {certificate}: no certificate that goes with --ssl-keyfile {key}; "
+            "use PEM files that belong together and need no password"
+        ) from None
+
+
+def _address_error(error: OSError, host: str, port: int) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return PortInUse(f"--port {port}: in use on {host}; stop the other server, or use --port 0 for a free one")
+    if error.errno == errno.EACCES:
+        return ConfigError(f"--port {port}: not allowed for this user; use 1024 or more")
+    return ConfigError(f"--host {host}: {str(error.strerror).lower()}; use an address of this machine")

@@ -1,0 +1,96 @@
+"""`arriero COMMAND ...`: finds the command and imports nothing else.
+
+Status 0: done. 1: it failed. 2: something given to it cannot work; one line says what and how to mend it.
+"""
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from arriero import __version__
+from arriero.cli.sources import LineParser
+from arriero.core.errors import ArrieroError, CallerError, ConfigError
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_MISUSE: Final = 2
+EXIT_INTERRUPTED: Final = 130  # what shells expect after Ctrl-C
+
+
+class Command(NamedTuple):
+    """One word after `arriero`."""
+
+    name: str
+    module: str  # has `main(arguments) -> int`
+    says: str
+
+
+COMMANDS: Final = (
+    Command("serve", "arriero.cli.serve", "serve a model over HTTP"),
+    Command("generate", "arriero.cli.generate", "answer one prompt in the terminal"),
+    Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _dispatch(words)
+    except (ConfigError, CallerError) as error:
+        print(f"arriero: {error}", file=sys.stderr)
+        return EXIT_MISUSE
+    except ArrieroError as error:
+        print(f"arriero: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except SystemExit as stop:  # after --help and --version
+        return int(stop.code or EXIT_OK)
+    except KeyboardInterrupt:
+        print("arriero: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has gone; without this the interpreter complains again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    if words and not words[0].startswith("-"):
+        command = _command(words[0])
+        status: int = import_module(command.module).main(words[1:])
+        return status
+    _root_parser().parse_args(words)
+    raise ConfigError("no command given; see arriero --help")
+
+
+def _command(name: str) -> Command:
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    names = [command.name for command in COMMANDS]
+    close = difflib.get_close_matches(name, names, n=1)
+    remedy = f"did you mean {close[0]}?" if close else f"use {', '.join(names[:-1])} or {names[-1]}"
+    raise ConfigError(f"{name}: no such command; {remedy}")
+
+
+def _root_parser() -> LineParser:
+    width = max(len(command.name) for command in COMMANDS)
+    parser = LineParser(
+        prog="arriero",
+        usage="arriero [--help | --version | COMMAND ...]",
+        description="Continuous batching you can watch, measure and replay, on llama.cpp.",
+        epilog="\n".join([
+            "commands:",
+            *(f"  {command.name:<{width}}  {command.says}" for command in COMMANDS),
+            "",
+            "`arriero COMMAND --help` tells the rest.",
+        ]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"arriero {__version__}")
+    return parser

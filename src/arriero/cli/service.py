@@ -1,0 +1,66 @@
+"""From a configuration to the service that HTTP offers."""
+
+from collections.abc import Callable, Sequence
+
+from arriero import __version__
+from arriero.cli.loading import LoadedModel
+from arriero.core.config import ServeConfig
+from arriero.core.config_rules import public_view
+from arriero.engine.engine import Engine
+from arriero.http.exposition import MetricsPage, PageOptions
+from arriero.http.metrics import Metrics
+from arriero.http.request_log import RequestLog
+from arriero.http.service import HttpOptions, Service, unix_now
+
+
+def make_service(
+    config: ServeConfig,
+    loaded: LoadedModel,
+    engine: Engine,
+    metrics: Metrics,
+    request_log: RequestLog | None,
+    stop: Callable[[], None],
+) -> Service:
+    """Put together what the endpoints need; `stop` is what `POST /shutdown` calls."""
+    return Service(
+        engine=engine,
+        vocabulary=loaded.vocabulary,
+        template=loaded.template,
+        model_id=loaded.name,
+        created=unix_now(),
+        aliases=_aliases(config, loaded),
+        options=HttpOptions(
+            api_keys=config.api_key,
+            max_body_bytes=config.max_body_size,
+            max_prompt_tokens=config.max_prompt_tokens,
+            strict_fields=config.strict_fields,
+            diagnostics=config.diagnostics is not None,
+            allow_shutdown=config.allow_shutdown,
+        ),
+        metrics=metrics,
+        page=MetricsPage(metrics, _page_options(config, loaded)),
+        request_log=request_log,
+        config=public_view(config),
+        stop=stop,
+    )
+
+
+def _aliases(config: ServeConfig, loaded: LoadedModel) -> Sequence[str]:
+    """The reference as it was given is accepted too, unless it tells where files lie."""
+    return () if config.model == loaded.name or "/" in config.model else (config.model,)
+
+
+def _page_options(config: ServeConfig, loaded: LoadedModel) -> PageOptions:
+    return PageOptions(
+        model=loaded.name,
+        info={
+            "version": __version__,
+            "llama_cpp": loaded.library,
+            "model": loaded.name,
+            "kv_layout": config.kv.value,
+        },
+        settings={
+            "arriero_threads": config.threads.decode if config.threads is not None else 0,
+            "arriero_prefill_budget_rows": config.prefill_rows_per_step or 0,
+        },
+    )

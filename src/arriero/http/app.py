@@ -1,0 +1,93 @@
+"""build_app: the ASGI application of one service. It starts and stops neither the engine nor a loop."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from arriero.core.errors import ArrieroError, EngineFault
+from arriero.http.chat import read_chat
+from arriero.http.completions import read_completion
+from arriero.http.desk import Desk
+from arriero.http.endpoint import AnswerEndpoint
+from arriero.http.errors import Dialect, NoSuchPath, WrongMethod
+from arriero.http.gate import Gate, dialect_of
+from arriero.http.native import read_native
+from arriero.http.operations import Operations, error_response
+from arriero.http.service import Service
+
+logger: Final = logging.getLogger("arriero.http")
+
+
+def build_app(service: Service) -> Starlette:
+    """The endpoints of a service whose engine has been started, or will be before the first request.
+
+    Args:
+        service: everything that the endpoints need.
+    """
+    desk = Desk(service)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        yield
+        desk.close()
+
+    return Starlette(
+        routes=_routes(desk),
+        middleware=[Middleware(Gate, options=service.options)],
+        exception_handlers={HTTPException: _no_endpoint, ArrieroError: _refused, Exception: _crashed},
+        lifespan=lifespan,
+    )
+
+
+def _routes(desk: Desk) -> list[BaseRoute]:
+    service, operations = desk.service, Operations(desk)
+    chat = AnswerEndpoint(desk, "chat", Dialect.OPENAI, read_chat)
+    completions = AnswerEndpoint(desk, "completions", Dialect.OPENAI, read_completion)
+    native = AnswerEndpoint(desk, "native", Dialect.NATIVE, read_native)
+    routes: list[BaseRoute] = [
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/models", operations.models),
+        Route("/v1/models/{name:path}", operations.model),
+        Route("/v1/requests/{id}/cancel", operations.cancel, methods=["POST"]),
+        Route("/completion", native, methods=["POST"]),
+        Route("/tokenize", operations.tokenize, methods=["POST"]),
+        Route("/detokenize", operations.detokenize, methods=["POST"]),
+        Route("/health", operations.health),
+        Route("/debug/config", operations.config),
+        Route("/debug/state", operations.state),
+    ]
+    if service.page is not None:
+        routes.append(Route("/metrics", operations.metrics))
+    if service.has_shutdown:
+        routes.append(Route("/shutdown", operations.shutdown, methods=["POST"]))
+    return routes
+
+
+async def _no_endpoint(request: Request, error: Exception) -> Response:
+    path, method = request.url.path, request.method
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        response = error_response(WrongMethod(f"{path} takes {allowed}, not {method}"), dialect_of(path))
+        response.headers["allow"] = allowed
+        return response
+    return error_response(NoSuchPath(f"there is no {path[:200]} here"), dialect_of(path))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ArrieroError)
+    return error_response(error, dialect_of(request.url.path))
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    logger.error("%s: %s", request.url.path, type(error).__name__)
+    fault = EngineFault("the server made a mistake; its log says which", code="internal_error")
+    return error_response(fault, dialect_of(request.url.path))

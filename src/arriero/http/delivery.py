@@ -1,0 +1,208 @@
+"""Delivery: from a sound request to its last byte.
+
+    enter   a place at the door for each sequence, or a refusal before any byte
+    watch   from here on a client that leaves cancels its request, in whichever stage it is
+    prepare the prompt is tokenised on a worker
+    submit  one request of the engine for each sequence
+    tell    tokens become text, pieces and bytes as they come
+    leave   places are given back, then the last bytes go: who asks again at once finds them free
+
+Streams and whole bodies take the same way; only the form differs. Before the first byte an error is a status; after it
+one event, and the end.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from arriero.core.errors import ArrieroError, Draining, EngineDied, EngineFault, InvalidRequest, QueueFull
+from arriero.core.request import CancelReason
+from arriero.engine.door import Place
+from arriero.http.answering import Answering
+from arriero.http.desk import Desk
+from arriero.http.errors import AnswerCut, failure
+from arriero.http.exchange import Exchange
+from arriero.http.order import Ask, Order
+from arriero.http.rows import Story
+from arriero.http.tenants import Tenant
+from arriero.tokens.detokenizer import Detokenizer
+
+logger: Final = logging.getLogger("arriero.http")
+
+
+class Delivery:
+    """One request on its way; used once."""
+
+    def __init__(self, desk: Desk, exchange: Exchange, order: Order, tenant: Tenant, story: Story) -> None:
+        """Nothing is taken yet."""
+        self._desk = desk
+        self._exchange = exchange
+        self._order = order
+        self._tenant = tenant
+        self._story = story
+        self._places: list[Place] = []
+        self._answerings: list[Answering] = []
+        self._cancelled: CancelReason | None = None
+        self._writing = asyncio.Lock()  # sequences of one request write in turn
+        wanted = exchange.header(b"x-request-id")
+        story.answer_id = self._id = desk.answer_id(tenant, order.prefix, wanted)
+        self._form = order.form(self._id)
+        story.streams = self._form.streams
+
+    async def run(self) -> None:
+        """Answer; every way out gives back the places and ends what still runs."""
+        async with self._exchange.watched(self._on_gone):
+            try:
+                await self._answer()
+                self._leave()
+                await self._finish()
+            except ArrieroError as error:
+                self._story.error = error
+                self._leave()
+                await self._fail(error)
+            finally:
+                self._leave()
+
+    # ── the way of a request ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _answer(self) -> None:
+        self._enter()
+        self._desk.live.add(self._tenant, self._id, self._on_user)
+        asks = await self._desk.on_worker(self._order.prepare)
+        self._story.stamps.tokenize_done = self._story.now()
+        if self._cancelled is not None:
+            raise AnswerCut(self._cancelled)
+        self._form.begin(tuple(len(ask.prompt) for ask in asks))
+        self._story.stamps.submit = self._story.now()
+        for index, ask in enumerate(asks):
+            self._answerings.append(self._submit(index, ask))
+        self._story.answerings = self._answerings
+        if len(self._answerings) == 1:
+            await self._tell(self._answerings[0])
+        else:
+            await self._tell_all()
+
+    def _enter(self) -> None:
+        wanted = self._order.num_sequences
+        engine = self._desk.service.engine
+        try:
+            for _ in range(wanted):
+                self._places.append(engine.enter())
+        except QueueFull:
+            most = engine.door.in_flight
+            if wanted > most:
+                message = f"{wanted} prompts in one request; this server takes at most {most} at a time"
+                raise InvalidRequest(message, field="prompt") from None
+            raise
+        except EngineDied as error:
+            raise Draining(str(error)) from error
+
+    def _submit(self, index: int, ask: Ask) -> Answering:
+        service = self._desk.service
+        text = Detokenizer(service.vocabulary, self._order.stops)
+        if ask.max_tokens == 0:
+            return Answering(index, ask, None, text)
+        handle = service.engine.submit(
+            ask.prompt,
+            ask.max_tokens,
+            sampling=ask.sampling,
+            end_tokens=ask.end_tokens,
+            min_tokens=ask.min_tokens,
+            # whoever reads the whole answer at its end is woken once, unless a stop string has to be looked for
+            want_stream=self._form.streams or bool(self._order.stops),
+            session_id=ask.session_id,
+            timeout_ms=ask.timeout_ms,
+            place=self._places[index],
+            arrival_at=self._story.arrival_at,
+        )
+        return Answering(index, ask, handle, text)
+
+    async def _tell_all(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in self._answerings:
+                    group.create_task(self._tell(each))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _tell(self, each: Answering) -> None:
+        """Tell one sequence; after its end, or without a client, only wait for the engine."""
+        exchange, form = self._exchange, self._form
+        async for tokens in each.takes():
+            if not each.is_told() and not exchange.is_gone:
+                merge = exchange.was_blocked and not form.tells_tokens
+                data = each.word(tokens, form, merge=merge or not form.streams)
+                if each.is_told() and each.handle is not None:
+                    each.handle.cancel(CancelReason.STOP)
+                await self._write(data)
+        each.result_at = self._story.now()
+        if not exchange.is_gone:
+            await self._write(each.word_rest(form))
+
+    async def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        async with self._writing:
+            if not self._exchange.has_begun:
+                self._story.stamps.response_ready = self._story.now()
+                await self._exchange.begin_stream(self._headers)
+            await self._exchange.write(data)
+
+    async def _finish(self) -> None:
+        exchange = self._exchange
+        if exchange.is_gone:
+            self._log_gone()
+        elif self._form.streams:
+            if not exchange.has_begun:
+                await exchange.begin_stream(self._headers)
+            await exchange.end_stream(self._form.close())
+        else:
+            body = self._form.close()
+            self._story.stamps.response_ready = self._story.now()
+            await exchange.respond(200, body, self._headers)
+
+    async def _fail(self, error: ArrieroError) -> None:
+        exchange = self._exchange
+        if exchange.is_gone:
+            self._log_gone()
+        elif exchange.has_begun:
+            await exchange.end_stream(self._form.failed(error))
+        else:
+            await exchange.refuse(failure(error, self._order.dialect), self._headers)
+        if isinstance(error, EngineFault):
+            logger.error("%s: %s", self._id, error)
+
+    def _log_gone(self) -> None:
+        num_tokens = sum(each.result.num_decoded for each in self._answerings if each.result is not None)
+        logger.info("%s: the client left; cancelled after %d tokens", self._id, num_tokens)
+
+    @property
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"x-request-id", self._id.encode())]
+
+    # ── cancels, and the way out ────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_gone(self) -> None:
+        self._cancel(CancelReason.DISCONNECT)
+
+    def _on_user(self) -> None:
+        self._cancel(CancelReason.USER)
+
+    def _cancel(self, reason: CancelReason) -> None:
+        """The first reason counts; a request that is not submitted yet will not be."""
+        if self._cancelled is not None:
+            return
+        self._cancelled = reason
+        for each in self._answerings:
+            if each.handle is not None and not each.handle.is_done:
+                self._story.cancelled_at = self._desk.service.engine.now()
+                each.handle.cancel(reason)
+
+    def _leave(self) -> None:
+        """Give everything back; whatever still runs has no reader any more."""
+        for each in self._answerings:
+            if each.handle is not None:
+                each.handle.cancel(self._cancelled or CancelReason.DISCONNECT)
+        self._desk.live.remove(self._tenant, self._id)
+        for place in self._places:
+            place.leave()

@@ -1,0 +1,228 @@
+"""Metrics: an observer that turns the engine's step records into counts and distributions.
+
+One tally for all name sets: `metric_names` says what each exported name shows of it. Formulas are those of the metrics
+dictionary: arrival, first start, tokens and end of a request are all on the engine's clock.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from arriero.core.events import Admitted, Event, Finished, Preempted, Queued, TokenEmitted
+from arriero.core.ids import RequestId, Time
+from arriero.core.plan import Failed, Interrupted, NoRoom, StepOutcome
+from arriero.core.request import CancelReason, FinishReason, Request, RequestState
+from arriero.engine.actor import monotonic_us
+from arriero.engine.handle import Result
+from arriero.engine.observer import EngineSummary, StepRecord
+from arriero.http.tally import SIZES, Tally
+
+STAGES: Final = {
+    RequestState.WAITING: "waiting",
+    RequestState.PREFILLING: "prefill",
+    RequestState.DECODING: "decode",
+    RequestState.FINISHED: "decode",
+}
+
+
+@dataclass(slots=True)
+class _Life:
+    """One request's moments so far."""
+
+    request: Request
+    started_at: Time | None = None
+    first_at: Time | None = None
+    last_at: Time | None = None
+    num_tokens: int = 0
+    num_preemptions: int = 0
+
+
+class Metrics:
+    """Observer of one engine, and counter of what HTTP answers; read by `exposition`."""
+
+    def __init__(self, *, clock: Callable[[], Time] = monotonic_us) -> None:
+        """Start empty; `clock` is the engine's."""
+        self.tally = Tally()
+        self._clock = clock
+        self._lives: dict[RequestId, _Life] = {}
+        self._stepped_at: Time | None = None
+        self._has_work = False
+
+    # ── from the engine's thread ────────────────────────────────────────────────────────────────────────────────────
+
+    def on_start(self, at: Time) -> None:
+        """The step age counts from here."""
+        self._stepped_at = at
+
+    def on_step(self, record: StepRecord) -> None:
+        """Count a step and what happened in it."""
+        for event in record.events:
+            self._tell(event)
+        if record.plan.rows:
+            self._count_rows(record)
+        self._gauge(record)
+
+    def on_end(self, result: Result) -> None:
+        """Everything about an end is in the events of its step."""
+
+    def on_close(self, summary: EngineSummary) -> None:
+        """Nothing runs any more."""
+        del summary
+        self._has_work = False
+        for name in ("running", "waiting"):
+            self.tally.set(name, 0)
+
+    # ── from the event loop ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def count_request(self, endpoint: str, outcome: str) -> None:
+        """A sequence was answered, or not."""
+        self.tally.add("requests", 1, endpoint, outcome)
+
+    def count_rejection(self, reason: str, latency_us: Time) -> None:
+        """A request was refused before it reached the engine, so long after it came."""
+        self.tally.add("rejected", 1, reason)
+        self.tally.observe("rejection_latency", latency_us / 1e6)
+
+    def observe_cancel(self, latency_us: Time) -> None:
+        """A cancel was carried out, so long after it was noticed."""
+        self.tally.observe("cancel_latency", max(0, latency_us) / 1e6)
+
+    @property
+    def step_age_s(self) -> float:
+        """Seconds since the last step, while there is work; else 0."""
+        if not self._has_work or self._stepped_at is None:
+            return 0.0
+        return max(0, self._clock() - self._stepped_at) / 1e6
+
+    # ── helpers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case TokenEmitted():
+                self._tell_token(event)
+            case Queued(request=request):
+                self._lives[request.request_id] = _Life(request)
+            case Admitted():
+                self._tell_start(event)
+            case Preempted(request_id=request_id, num_computed=num_computed):
+                self._lives[request_id].num_preemptions += 1
+                self.tally.add("preemptions", 1, "recompute")
+                self.tally.add("repeated_rows", num_computed, "preemption")
+            case Finished():
+                self._tell_end(event, self._lives.pop(event.request.request_id))
+            case _:
+                pass
+
+    def _tell_start(self, event: Admitted) -> None:
+        life = self._lives[event.request.request_id]
+        if life.started_at is None:
+            life.started_at = event.at
+            num_prompt = len(event.request.prompt)
+            self.tally.add("prompt_tokens", num_prompt)
+            self.tally.observe("queue_time", (event.at - event.request.arrival_at) / 1e6)
+
+    def _tell_token(self, event: TokenEmitted) -> None:
+        life = self._lives[event.request_id]
+        tally = self.tally
+        if life.last_at is None:
+            life.first_at = event.at
+            tally.observe("ttft", (event.at - life.request.arrival_at) / 1e6)
+            if life.started_at is not None:
+                tally.observe("prefill_time", (event.at - life.started_at) / 1e6)
+        else:
+            tally.observe("itl", (event.at - life.last_at) / 1e6)
+        life.last_at = event.at
+        life.num_tokens += 1
+        tally.add("generated_tokens")
+
+    def _tell_end(self, event: Finished, life: _Life) -> None:
+        tally = self.tally
+        is_stop = event.cancel_reason is CancelReason.STOP
+        tally.add("finished", 1, _finished_word(event))
+        if event.reason is FinishReason.CANCELLED and event.cancel_reason is not None and not is_stop:
+            stage = STAGES[event.state]
+            tally.add("cancelled", 1, stage, event.cancel_reason.value)
+            tally.add("wasted_rows", event.num_computed, stage)
+        if event.reason in {FinishReason.STOP, FinishReason.LENGTH} or is_stop:
+            self._tell_answer(event, life)
+
+    def _tell_answer(self, event: Finished, life: _Life) -> None:
+        """Distributions over requests that ended normally."""
+        tally, request = self.tally, event.request
+        ended_at = event.at if life.last_at is None else life.last_at
+        tally.observe("e2e", (ended_at - request.arrival_at) / 1e6)
+        tally.observe("request_prompt_tokens", len(request.prompt), bounds=SIZES)
+        tally.observe("request_output_tokens", life.num_tokens, bounds=SIZES)
+        tally.observe("request_max_tokens", request.max_tokens, bounds=SIZES)
+        tally.observe("request_n", 1, bounds=SIZES)
+        tally.observe("request_preemptions", life.num_preemptions, bounds=SIZES)
+        if life.started_at is not None:
+            tally.observe("inference_time", (ended_at - life.started_at) / 1e6)
+        if life.first_at is None or life.last_at is None:
+            return
+        decode_s = (life.last_at - life.first_at) / 1e6
+        tpot_s = 0.0 if life.num_tokens == 1 else decode_s / (life.num_tokens - 1)
+        tally.observe("tpot_or_zero", tpot_s)
+        if life.num_tokens > 1:
+            tally.observe("decode_time", decode_s)
+            tally.observe("tpot", tpot_s)
+            tally.add("decode_seconds", decode_s)
+
+    def _count_rows(self, record: StepRecord) -> None:
+        shape, tally = record.plan.shape, self.tally
+        repeat = _repeat_of(record.outcome)
+        if repeat is not None:
+            tally.add("repeated_rows", shape.num_rows, repeat)
+        else:
+            tally.add("prefill_rows", shape.prefill_rows)
+        kind = "mixed" if shape.prefill_rows and shape.decode_rows else "prefill" if shape.prefill_rows else "decode"
+        step_us = record.ended_at - record.began_at
+        tally.observe("step", step_us / 1e6, kind)
+        tally.observe("host", max(0, step_us - record.decode_us) / 1e6)
+        tally.observe("step_rows", shape.prefill_rows, "prefill", bounds=SIZES)
+        tally.observe("step_rows", shape.decode_rows, "decode", bounds=SIZES)
+        num_tokens = sum(isinstance(event, TokenEmitted) for event in record.events)
+        tally.observe("step_tokens", shape.prefill_rows + num_tokens, bounds=SIZES)
+        tally.add("busy_slots", shape.num_running)
+        if shape.prefill_rows:
+            tally.add("prefill_call_seconds", record.decode_us / 1e6)
+
+    def _gauge(self, record: StepRecord) -> None:
+        snapshot, tally = record.snapshot, self.tally
+        self._stepped_at, self._has_work = snapshot.at, snapshot.has_work
+        scheduler, kv = snapshot.scheduler, snapshot.scheduler.kv
+        tally.set("running", scheduler.num_running)
+        tally.set("waiting", scheduler.num_waiting)
+        tally.set("slots", kv.sequences_held + kv.sequences_free)
+        tally.set("kv_cells", kv.active_cells, "active")
+        tally.set("kv_cells", kv.free_cells, "free")
+        tally.set("kv_usage", kv.active_cells / kv.num_cells)
+        tally.set("sequence_tokens_max", kv.largest_sequence)
+        tally.set("decode_calls", snapshot.totals.decode_calls)
+        tally.set("decode_failures", snapshot.totals.decode_failures, "decode_failed")
+
+
+def _repeat_of(outcome: StepOutcome | None) -> str | None:
+    """Why the rows of a step are computed again, or None if they are not."""
+    match outcome:
+        case NoRoom():
+            return "no_room"
+        case Interrupted():
+            return "interrupt"
+        case Failed():
+            return "failed_step"
+        case _:
+            return None
+
+
+def _finished_word(event: Finished) -> str:
+    """The closed set of vLLM's `finished_reason`."""
+    match event.reason:
+        case FinishReason.STOP | FinishReason.LENGTH:
+            return event.reason.value
+        case FinishReason.CANCELLED:
+            return "stop" if event.cancel_reason is CancelReason.STOP else "abort"
+        case FinishReason.ABORTED:
+            return "abort"
+        case FinishReason.FAILED:
+            return "error"

@@ -1,0 +1,38 @@
+"""Every example runs, without a warning, and shows what it says it shows."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+SHOWS = {
+    "in_process.py": ["streamed: length, 8 tokens", "waited: length, 4 tokens", "cancelled: cancelled"],
+    "custom_observer.py": ["6 requests ended by length", "4 decoding:", "1 decoding:"],
+    "simulate_two_settings.py": ["no limit", "64"],
+}
+
+
+def test_every_example_is_run_here() -> None:
+    assert sorted(SHOWS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_it_runs(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert [line for line in SHOWS[name] if line not in done.stdout] == []
+
+
+def test_the_simulated_cap_shortens_the_gap_and_delays_the_long_prompt() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "simulate_two_settings.py"], capture_output=True, text=True, check=True, timeout=60
+    )
+    free, capped = (line.rsplit(maxsplit=4) for line in done.stdout.splitlines()[1:])
+    assert float(capped[1]) < float(free[1]) / 3
+    assert float(capped[3]) > float(free[3])

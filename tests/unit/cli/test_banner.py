@@ -1,0 +1,107 @@
+"""What a server says when it is ready."""
+
+import io
+import json
+import logging
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from arriero.cli.banner import Banner, tell
+from arriero.cli.loading import LoadedModel, load_model
+from arriero.cli.logs import set_up_logs
+from arriero.core.config import BackendKind, LogFormat, LogLevel, ServeConfig
+from arriero.core.config_rules import resolve
+from arriero.core.option_kinds import Threads
+
+
+class Terminal(io.StringIO):
+    """Claims to be one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[LoadedModel]:
+    model = load_model(ServeConfig(backend=BackendKind.SYNTHETIC))
+    yield model
+    model.close()
+
+
+def banner_for(loaded: LoadedModel, **settings: object) -> Banner:
+    given = resolve(settings)
+    return Banner(config=resolve(settings | {"threads": Threads(2, 4)}), given=given, port=8080, loaded=loaded)
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://127.0.0.1:8080"),
+        ({"host": "0.0.0.0"}, "http://127.0.0.1:8080"),  # noqa: S104 - what a person may write
+        ({"host": "::"}, "http://[::1]:8080"),
+        ({"host": "mule.example"}, "http://mule.example:8080"),
+        ({"ssl_keyfile": "k", "ssl_certfile": "c"}, "https://127.0.0.1:8080"),
+    ],
+)
+def test_the_url_is_one_that_this_machine_can_reach(loaded: LoadedModel, settings: dict[str, object], url: str) -> None:
+    assert banner_for(loaded, **settings).url == url
+
+
+def test_the_curl_line_is_a_shell_command_with_a_json_body(loaded: LoadedModel) -> None:
+    words = shlex.split(banner_for(loaded).curl)
+    assert words[:2] == ["curl", "http://127.0.0.1:8080/v1/chat/completions"]
+    assert json.loads(words[-1])["messages"][0]["role"] == "user"
+
+
+def test_with_keys_the_curl_line_asks_for_one_and_shows_none(loaded: LoadedModel) -> None:
+    curl = banner_for(loaded, api_key=("sesame",)).curl
+    assert '-H "Authorization: Bearer $API_KEY"' in curl
+    assert "sesame" not in curl
+
+
+def test_with_tls_the_curl_line_trusts_the_certificate(loaded: LoadedModel) -> None:
+    words = shlex.split(banner_for(loaded, ssl_keyfile="k", ssl_certfile="my cert").curl)
+    assert words[words.index("--cacert") + 1] == "my cert"
+
+
+def test_plain_text_holds_sizes_settings_and_what_was_set(loaded: LoadedModel) -> None:
+    out = io.StringIO()
+    tell(banner_for(loaded, sequences=4, api_key=("sesame",)), out)
+    text = out.getvalue()
+    assert "8 ids: 8 running + 0 retained" in text
+    settings = {line.split()[0]: line.split(maxsplit=1)[1] for line in text.splitlines() if line.startswith("  --")}
+    assert settings["--sequences"] == "4  (set)"
+    assert settings["--threads"] == "2,4"  # found, not set
+    assert settings["--port"] == "8080"
+    assert settings["--api-key"] == "1 hidden  (set)"
+    assert text.splitlines()[-1].startswith("curl ")
+    assert "sesame" not in text
+
+
+def test_on_a_terminal_the_curl_line_is_not_wrapped(loaded: LoadedModel) -> None:
+    out = Terminal()
+    banner = banner_for(loaded)
+    tell(banner, out)
+    assert banner.curl in out.getvalue().splitlines()
+
+
+def test_json_logs_hold_the_same(loaded: LoadedModel) -> None:
+    stream = io.StringIO()
+    set_up_logs(LogLevel.INFO, LogFormat.JSON, stream)
+    banner = banner_for(loaded, log_format=LogFormat.JSON)
+    tell(banner)
+    lines = {line["message"]: line for line in map(json.loads, stream.getvalue().splitlines())}
+    assert list(lines) == ["configuration", "model", "sizes", "ready"]
+    assert lines["configuration"]["config"]["threads"] == "2,4"
+    assert lines["ready"]["curl"] == banner.curl

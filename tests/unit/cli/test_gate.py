@@ -1,0 +1,42 @@
+"""`arriero gate` reads its flags into one value."""
+
+import shlex
+
+import pytest
+
+from arriero.cli.gate import MACHINE, read_arguments
+from arriero.core.config import PlacementKind
+from arriero.core.gate_args import GateArgs, GateKnobs, GateVerb
+from arriero.core.option_kinds import Threads
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARRIERO_CONFIG", raising=False)
+
+
+def test_nothing_given_is_every_gate_in_both_placements() -> None:
+    assert read_arguments([]) == GateArgs(config=MACHINE)
+    assert read_arguments([]).placements == (PlacementKind.DEDICATED, PlacementKind.SHARED)
+
+
+def test_gates_are_named_in_any_case() -> None:
+    args = read_arguments(["g1", "G44", "--json", "gates.json", "--placement", "shared", "--threads", "2"])
+    assert args.names == ("G1", "G44")
+    assert args.json_file == "gates.json"
+    assert args.placements == (PlacementKind.SHARED,)
+    assert args.config.threads == Threads(2, 2)
+
+
+@pytest.mark.parametrize("verb", [GateVerb.RUN, GateVerb.REFERENCE, GateVerb.EXACTNESS])
+def test_a_verb_comes_first(verb: GateVerb) -> None:
+    assert read_arguments([verb]).verb is verb
+
+
+def test_a_run_takes_the_published_knobs() -> None:
+    words = "run --active 4 --waiting 2 --budgets 8,16 --cancel-plan none --reuse-completed --repeats 2"
+    args = read_arguments(shlex.split(words))
+    assert args.knobs == GateKnobs(
+        active=4, waiting=2, budgets=(8, 16), cancel_plan=(), reuse_completed=True, repeats=2
+    )
+    assert read_arguments(["run"]).knobs == GateKnobs()

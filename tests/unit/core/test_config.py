@@ -1,0 +1,137 @@
+"""The table of settings, what they mean together, and that secrets stay inside."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arriero.core.config import OPTIONS, FlashAttention, KvLayout, PlacementKind, ServeConfig
+from arriero.core.config_rules import check, public_view, resolve
+from arriero.core.errors import ConfigError
+from arriero.core.option import Option, plain, text
+from arriero.core.option_kinds import (
+    Bytes,
+    Cap,
+    Numbers,
+    Real,
+    Switch,
+    Text,
+    Texts,
+    ThreadCounts,
+    Threads,
+    Whole,
+    Word,
+)
+
+WORDS = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=12)
+
+
+# Every value that a kind takes, None left out: a file cannot say it.
+VALUES: dict[type[object], Callable[[Any], st.SearchStrategy[object]]] = {
+    Whole: lambda kind: st.integers(kind.minimum, 10**9 if kind.maximum is None else kind.maximum),
+    Cap: lambda _: st.integers(1, 10**9),
+    Bytes: lambda kind: st.integers(kind.minimum, 10**12),
+    Real: lambda kind: st.floats(kind.minimum, 1e6, allow_nan=False),
+    Switch: lambda _: st.booleans(),
+    Text: lambda _: WORDS,
+    Texts: lambda _: st.lists(WORDS, min_size=1, max_size=3).map(tuple),
+    Word: lambda kind: st.sampled_from(list(kind.words)),
+    ThreadCounts: lambda _: st.builds(Threads, st.integers(1, 512), st.integers(1, 512)),
+    Numbers: lambda _: st.lists(st.integers(0, 300), min_size=1, max_size=4).map(tuple),
+}
+
+
+def values_of(option: Option) -> st.SearchStrategy[object]:
+    return VALUES[type(option.spec.kind)](option.spec.kind)
+
+
+@given(st.data())
+def test_every_option_reads_what_it_writes(data: st.DataObject) -> None:
+    option = data.draw(st.sampled_from(OPTIONS))
+    value = data.draw(values_of(option))
+    assert option.spec.kind.parse(text(value)) == value
+    assert option.spec.kind.accept(plain(value)) == value
+
+
+@given(st.data())
+def test_a_whole_configuration_survives_a_round_trip(data: st.DataObject) -> None:
+    settings = {option.name: data.draw(values_of(option)) for option in OPTIONS}
+    config = replace(ServeConfig(), **settings)  # type: ignore[arg-type]  # values by name, drawn by kind
+    again = {o.name: o.spec.kind.accept(plain(getattr(config, o.name))) for o in OPTIONS}
+    assert ServeConfig(**again) == config  # type: ignore[arg-type]  # same
+
+
+def test_every_field_is_an_option_with_a_sentence_a_range_and_a_good_default() -> None:
+    assert [option.name for option in OPTIONS] == [field.name for field in fields(ServeConfig)]
+    for option in OPTIONS:
+        assert option.spec.says
+        assert option.spec.kind.range
+        assert option.shown_default
+        if option.default not in {None, ()}:
+            assert option.spec.kind.accept(plain(option.default)) == option.default, option.name
+
+
+def test_every_number_has_a_unit() -> None:
+    counted = [o for o in OPTIONS if isinstance(o.spec.kind, Whole | Cap | Bytes | Real | ThreadCounts)]
+    assert [option.name for option in counted if not option.spec.unit] == ["port"]
+
+
+def test_the_defaults_can_work() -> None:
+    check(ServeConfig())
+
+
+def test_exact_mode_turns_flash_attention_off() -> None:
+    assert resolve({"exact": True}).flash_attn is FlashAttention.OFF
+    assert resolve({"exact": False}).flash_attn is FlashAttention.AUTO
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag", "remedy"),
+    [
+        ({"ctx_size": 100}, "--ctx-size 100:", "use 2048 or more, or fewer --sequences"),
+        ({"ctx_size": 100, "kv": KvLayout.UNIFIED}, "--ctx-size 100:", "use 256 or more"),
+        ({"sequences": 20, "batch": 16, "micro_batch": 16}, "--batch 16:", "use 20 or more, or fewer --sequences"),
+        ({"batch": 128}, "--micro-batch 512:", "use 128 or fewer, or a larger --batch"),
+        ({"max_prompt_tokens": 2049}, "--max-prompt-tokens 2049:", "use 2048 or fewer, or a larger --ctx-size"),
+        ({"exact": True, "kv": KvLayout.UNIFIED}, "--kv unified:", "use separate, or leave out --exact"),
+        ({"exact": True, "flash_attn": FlashAttention.ON}, "--flash-attn on:", "use off, or leave out --exact"),
+        ({"exact": True, "flash_attn": FlashAttention.AUTO}, "--flash-attn auto:", "use off, or leave out --exact"),
+        ({"exact": True, "prefill_rows_per_seq": 1}, "--prefill-rows-per-seq 1:", "use 3 or more"),
+        ({"exact": True, "prefill_rows_per_step": 2}, "--prefill-rows-per-step 2:", "use 3 or more"),
+        ({"exact": True, "micro_batch": 1}, "--micro-batch 1:", "use 3 or more"),
+        ({"engine_cpus": (0,), "placement": PlacementKind.SHARED}, "--engine-cpus:", "use --placement dedicated"),
+        ({"ssl_keyfile": "k"}, "--ssl-keyfile:", "add --ssl-certfile FILE"),
+        ({"ssl_certfile": "c"}, "--ssl-certfile:", "add --ssl-keyfile FILE"),
+    ],
+)
+def test_what_cannot_work_together_names_the_flag_and_the_remedy(
+    settings: dict[str, object], flag: str, remedy: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        resolve(settings)
+    message = str(refused.value)
+    assert message.startswith(flag)
+    assert remedy in message
+    assert "\n" not in message
+
+
+def test_shutdown_over_http_needs_both_switches() -> None:
+    assert not ServeConfig(allow_shutdown=True).shutdown_allowed
+    assert not ServeConfig(diagnostics="-").shutdown_allowed
+    assert ServeConfig(allow_shutdown=True, diagnostics="-").shutdown_allowed
+
+
+def test_secrets_are_counted_and_never_shown() -> None:
+    config = ServeConfig(api_key=("sesame", "abracadabra"))
+    view = public_view(config)
+    assert view["api_key"] == "2 hidden"
+    assert "sesame" not in repr(config) + repr(view)
+
+
+def test_the_public_view_is_plain() -> None:
+    for value in public_view(ServeConfig(threads=Threads(2, 4), engine_cpus=(0, 1))).values():
+        assert not isinstance(value, StrEnum | tuple | Threads)
