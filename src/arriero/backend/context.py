@@ -70,7 +70,8 @@ def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag
         ConfigError: see `check_options`; or llama.cpp refuses, for want of memory as a rule.
     """
     library = model.library
-    check_options(options, max_sequences=library.short("llama_max_parallel_sequences")())
+    max_sequences: int = library.short("llama_max_parallel_sequences")()
+    check_options(options, max_sequences=max_sequences, trained_context=model.capabilities.trained_context)
     structs = library.structs
     parameters = library.long("llama_context_default_params")()
     parameters.n_ctx = options.ctx_size
@@ -99,7 +100,7 @@ def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag
     return OpenContext(library, handle, library.short("llama_get_memory")(handle), limits)
 
 
-def check_options(options: ContextOptions, *, max_sequences: int) -> None:
+def check_options(options: ContextOptions, *, max_sequences: int, trained_context: int) -> None:
     """Refuse what cannot work, naming the flag and the remedy.
 
     Raises:
@@ -113,6 +114,10 @@ def check_options(options: ContextOptions, *, max_sequences: int) -> None:
         f"--ctx-size {cells} is too small: not one token for each of --sequences {num_sequences}; "
         "raise --ctx-size or lower --sequences"
     )
+    too_many_cells = (
+        f"--ctx-size {cells} is more than the {trained_context} tokens that the model was trained for, for each of "
+        f"--sequences {num_sequences}: the rest could never be used; lower --ctx-size"
+    )
     rules: Final = (
         (num_sequences >= 1, f"--sequences must be at least 1, not {num_sequences}"),
         (num_sequences <= max_sequences, too_many),
@@ -120,6 +125,7 @@ def check_options(options: ContextOptions, *, max_sequences: int) -> None:
         (options.micro_batch >= 1, f"--micro-batch must be at least 1, not {options.micro_batch}"),
         (num_sequences <= num_rows, too_few_rows),
         (cells >= num_sequences, too_few_cells),
+        (cells <= num_sequences * trained_context, too_many_cells),
         (all(each is None or each >= 1 for each in threads), "--threads must be at least 1"),
     )
     for good, message in rules:

@@ -11,7 +11,7 @@ import ctypes
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from arriero.backend.cpu_features import compare_features, features_of_build, features_of_cpu
 from arriero.core.errors import BindingMismatch
@@ -57,26 +57,30 @@ class Library:
     """The functions and structures of one loaded libllama; made by `load_library`."""
 
     def __init__(self, binding: Any) -> None:  # noqa: ANN401 - the binding has no types that a strict checker accepts
-        """Open a second handle of the library that the binding has loaded."""
+        """Open the library that the binding has loaded a second and a third time."""
         self.structs: Any = binding  # structure classes and constants, by their llama.cpp names
-        self._keeping = ctypes.PyDLL(binding._lib._name)  # noqa: SLF001 - the binding does not tell its path otherwise
+        path: str = binding._lib._name  # noqa: SLF001 - the binding does not tell its path otherwise
+        self._releasing = ctypes.CDLL(path)
+        self._keeping = ctypes.PyDLL(path)
 
-    def long(self, name: str) -> Function:
-        """A function by its llama.cpp name; the call gives the GIL away."""
-        function: Function = getattr(self.structs, name)
-        return function
+    def long(self, name: str, *, returns: Any = None) -> Function:  # noqa: ANN401 - a ctypes type
+        """A function by its llama.cpp name; the call gives the GIL away. `returns` replaces the declared result."""
+        return self._declare(self._releasing[name], name, returns)
 
-    def short(self, name: str) -> Function:
-        """A function by its llama.cpp name; the call keeps the GIL. Pointers come and go as plain numbers."""
+    def short(self, name: str, *, returns: Any = None) -> Function:  # noqa: ANN401 - a ctypes type
+        """A function by its llama.cpp name; the call keeps the GIL. `returns` replaces the declared result."""
+        return self._declare(self._keeping[name], name, returns)
+
+    def _declare(self, function: Any, name: str, returns: Any) -> Function:  # noqa: ANN401 - ctypes has no such types
+        """Give a fresh function object the binding's types: pointers to opaque things come and go as numbers."""
         declared: Any = getattr(self.structs, name)
-        function = self._keeping[name]  # by index: a fresh object, whose types are ours to set
         function.argtypes = declared.argtypes
-        function.restype = declared.restype
-        return function
+        function.restype = returns or declared.restype
+        return cast("Function", function)
 
     def system_info(self) -> str:
         """What the library was compiled for, in llama.cpp's words."""
-        text: bytes = self.structs.llama_print_system_info()
+        text: bytes = self.short("llama_print_system_info")()
         return text.decode()
 
 

@@ -9,6 +9,7 @@ Rows must come by ascending sequence id: with separate streams llama.cpp compute
 together, and each break costs another pass over all weights.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
@@ -51,7 +52,10 @@ class LlamaCppBackend:
         self._sampler_library = SamplerLibrary(library, self._limits.vocab_size, self._limits.sequence_limit)
         self._decode: Any = library.long("llama_decode")
         # With layers on a GPU this call waits until they are computed, so then it must give the GIL away.
-        self._get_logits: Any = (library.long if model.num_gpu_layers else library.short)("llama_get_logits")
+        get = library.long if model.num_gpu_layers else library.short
+        self._get_logits: Any = get("llama_get_logits", returns=ctypes.c_void_p)
+        self._seen: tuple[int, tuple[int, int]] | None = None
+        self._logits: NDArray[np.float32] = np.empty((0, self._limits.vocab_size), np.float32)
         self._memory = _SequenceMemory(self._context)
 
     @property
@@ -102,7 +106,10 @@ class LlamaCppBackend:
             raise _failure(code, filled.num_rows)
         if filled.num_logit_rows == 0:
             return np.empty(shape, np.float32)
-        return np.ctypeslib.as_array(self._get_logits(self._context.handle), shape)
+        address: int = self._get_logits(self._context.handle)
+        if (address, shape) != self._seen:  # steady decoding finds the same rows at the same place
+            self._seen, self._logits = (address, shape), _view(address, shape)
+        return self._logits
 
     def sampler(self, request: Request) -> LlamaSampler:
         """A fresh chain that has seen the request's prompt."""
@@ -115,6 +122,13 @@ class LlamaCppBackend:
     def close(self) -> None:
         """Free the context; samplers made by this backend must be closed before."""
         self._context.close()
+
+
+def _view(address: int, shape: tuple[int, int]) -> NDArray[np.float32]:
+    """An array over memory that llama.cpp owns."""
+    num_rows, vocab_size = shape
+    memory = (ctypes.c_float * (num_rows * vocab_size)).from_address(address)
+    return np.ctypeslib.as_array(memory).reshape(shape)
 
 
 class _SequenceMemory:

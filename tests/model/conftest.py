@@ -1,0 +1,66 @@
+"""The real small model, loaded once; tests here make contexts of their own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.library import process_start, process_stop
+from arriero.backend.llama_cpp import LlamaCppBackend
+from arriero.backend.llama_model import LlamaModel
+from arriero.backend.models import resolve_model
+from arriero.backend.vocabulary import LlamaVocabulary
+
+SMALL = ContextOptions(ctx_size=1024, num_threads=1, flash_attention=FlashAttention.OFF)
+
+
+@pytest.fixture(scope="session")
+def llama_process() -> Iterator[None]:
+    """llama.cpp, started once for the whole run."""
+    process_start()
+    yield
+    process_stop()
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Path:
+    """The embedded model's file."""
+    return resolve_model("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def model(llama_process: None, model_path: Path) -> Iterator[LlamaModel]:
+    """The embedded model, loaded."""
+    del llama_process
+    loaded = LlamaModel(model_path)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="session")
+def vocabulary(model: LlamaModel) -> LlamaVocabulary:
+    """The embedded model's vocabulary."""
+    return LlamaVocabulary(model)
+
+
+class MakeBackend(Protocol):
+    """Makes a backend over the embedded model, or another one."""
+
+    def __call__(self, options: ContextOptions = ..., *, model: LlamaModel | None = None) -> LlamaCppBackend: ...
+
+
+@pytest.fixture
+def make_backend(model: LlamaModel) -> Iterator[MakeBackend]:
+    """Backends that are closed at the end of the test; small, exact and with one thread unless told otherwise."""
+    made: list[LlamaCppBackend] = []
+    default = model
+
+    def make(options: ContextOptions = SMALL, *, model: LlamaModel | None = None) -> LlamaCppBackend:
+        made.append(LlamaCppBackend(model or default, options))
+        return made[-1]
+
+    yield make
+    for backend in made:
+        backend.close()
