@@ -77,6 +77,8 @@ HTTP: Final = "HTTP"
 TELL: Final = "Logs and diagnostics"
 
 _SEQUENCES: Final = Whole(1, MAX_SEQUENCES, f"llama.cpp has at most {MAX_SEQUENCES} sequence ids")
+_NUM_SEQUENCES: Final = 8
+TOKENS_A_SEQUENCE: Final = 2048
 _NO_LIMIT: Final = "0 (no limit)"
 
 
@@ -91,9 +93,15 @@ class ServeConfig:
         BackendKind, Spec(MODEL, Word(BackendKind), "what computes: llama.cpp, or a formula without a model")
     ] = BackendKind.LLAMA
     ctx_size: Annotated[
-        int, Spec(MODEL, Whole(1), "KV cells of all sequences together; a sequence gets its share", unit="tokens")
-    ] = 16_384
-    sequences: Annotated[int, Spec(MODEL, _SEQUENCES, "requests that run at once", unit="requests")] = 8
+        int,
+        Spec(
+            MODEL,
+            Whole(1),
+            f"KV cells of all sequences together; without it {TOKENS_A_SEQUENCE:,} for each of --sequences",
+            unit="tokens",
+        ),
+    ] = TOKENS_A_SEQUENCE * _NUM_SEQUENCES
+    sequences: Annotated[int, Spec(MODEL, _SEQUENCES, "requests that run at once", unit="requests")] = _NUM_SEQUENCES
     kv: Annotated[
         KvLayout, Spec(MODEL, Word(KvLayout), "one pool of KV cells for all, or a stream for each sequence")
     ] = KvLayout.SEPARATE

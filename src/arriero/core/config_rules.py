@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from arriero.core.config import OPTIONS, FlashAttention, KvLayout, PlacementKind, ServeConfig
+from arriero.core.config import (
+    OPTIONS,
+    TOKENS_A_SEQUENCE,
+    FlashAttention,
+    KvLayout,
+    PlacementKind,
+    ServeConfig,
+)
 from arriero.core.errors import ConfigError
 from arriero.core.option import Plain, plain
 
@@ -29,6 +36,8 @@ def resolve(settings: Mapping[str, object], defaults: ServeConfig | None = None)
     values: dict[str, Any] = dict(settings)
     if values.get("exact"):
         values.setdefault("flash_attn", FlashAttention.OFF)
+    if defaults is None and "sequences" in values:
+        values.setdefault("ctx_size", TOKENS_A_SEQUENCE * values["sequences"])
     config = replace(defaults or ServeConfig(), **values)
     check(config)
     return config

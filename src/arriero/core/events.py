@@ -161,7 +161,7 @@ class Finished:
         num_computed: positions that were in KV; 0 if it held no slot.
         cancel_reason: for `FinishReason.CANCELLED`.
         state: what it was doing when it ended.
-        error: for `FinishReason.FAILED` and `ABORTED`.
+        error: for `FinishReason.FAILED`.
     """
 
     request: Request

@@ -135,3 +135,9 @@ def test_secrets_are_counted_and_never_shown() -> None:
 def test_the_public_view_is_plain() -> None:
     for value in public_view(ServeConfig(threads=Threads(2, 4), engine_cpus=(0, 1))).values():
         assert not isinstance(value, StrEnum | tuple | Threads)
+
+
+def test_the_context_follows_the_number_of_sequences() -> None:
+    assert resolve({"sequences": 1}).ctx_size == 2048
+    assert resolve({"sequences": 16}).sequence_tokens == 2048
+    assert resolve({"sequences": 16, "ctx_size": 8192}).sequence_tokens == 512
