@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from starlette.types import ASGIApp, Message
 
@@ -18,7 +18,7 @@ from arriero.engine.engine import Engine
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
 from arriero.engine.options import EngineOptions
-from arriero.engine.placement import Dedicated
+from arriero.engine.placement import Dedicated, Placement
 from arriero.http.app import build_app
 from arriero.http.exposition import MetricsPage, PageOptions
 from arriero.http.metrics import Metrics
@@ -28,6 +28,9 @@ from arriero.testing.fakes import FaultyBackend, ScriptedBackend
 from arriero.testing.faults import Fault
 from arriero.tokens.chat_template import ChatTemplate
 from arriero.tokens.vocabulary import ByteVocabulary, Vocabulary
+
+Json: TypeAlias = Any
+"""Whatever JSON holds, or a field of a request may be."""
 
 PATIENCE_S = 20.0
 END = 257
@@ -132,7 +135,7 @@ class Witness:
 class Call:
     """One request to an ASGI application, and a client that reads, stalls and leaves when a test says so."""
 
-    def __init__(self, app: ASGIApp, scope: Mapping[str, Any], body: Sequence[bytes]) -> None:
+    def __init__(self, app: ASGIApp, scope: Mapping[str, Json], body: Sequence[bytes]) -> None:
         parts = list(body)
         self._requests: list[Message] = [
             {"type": "http.request", "body": part, "more_body": index + 1 < len(parts)}
@@ -147,7 +150,7 @@ class Call:
         self.num_messages = 0
         self._task = asyncio.create_task(self._run(app, dict(scope)))
 
-    async def _run(self, app: ASGIApp, scope: dict[str, Any]) -> None:
+    async def _run(self, app: ASGIApp, scope: dict[str, Json]) -> None:
         try:
             await app(scope, self._receive, self._send)
         finally:
@@ -198,7 +201,8 @@ class Call:
     async def part(self) -> bytes:
         """The next part of the body; empty when it is over."""
         message = await self._next()
-        return message.get("body", b"")
+        part: bytes = message.get("body", b"")
+        return part
 
     async def rest(self) -> bytes:
         """Everything until the application returns."""
@@ -211,7 +215,7 @@ class Call:
         await self._task
         return b"".join(parts)
 
-    async def json(self) -> Any:
+    async def json(self) -> Json:
         return json.loads(await self.rest())
 
     async def over(self) -> None:
@@ -260,7 +264,7 @@ class Rig:
         }
         return Call(self.app, scope, parts)
 
-    async def ask(self, path: str, body: object = None, **more: Any) -> tuple[Call, Any]:
+    async def ask(self, path: str, body: object = None, **more: Json) -> tuple[Call, Json]:
         """A request whose whole answer is JSON."""
         call = self.call(path, body, **more)
         return call, await call.json()
@@ -294,7 +298,8 @@ async def serving(
     stream_high_water: int | None = None,
     log_rows: bool = True,
     stop: Callable[[], None] = lambda: None,
-    **options: Any,
+    placement: Placement | None = None,
+    **options: Json,
 ) -> AsyncGenerator[Rig]:
     """A server on a scripted backend (or a synthetic one), greedy unless a request says otherwise."""
     letters = tuple(range(ord("a"), ord("z") + 1))
@@ -325,7 +330,7 @@ async def serving(
         config={"ctx_size": 512},
         stop=stop,
     )
-    engine.start(Dedicated())
+    engine.start(placement or Dedicated())
     try:
         yield Rig(build_app(service), engine, service, backend, witness, metrics)
     finally:
@@ -338,9 +343,9 @@ async def serving(
             await engine.wait_closed()
 
 
-def events_of(body: bytes) -> list[Any]:
+def events_of(body: bytes) -> list[Json]:
     """The JSON values of a stream's `data:` lines, without the end mark; every line is checked."""
-    found: list[Any] = []
+    found: list[Json] = []
     for line in body.split(b"\n"):
         if line and line != b"data: [DONE]":
             assert line.startswith(b"data: {"), line
@@ -348,13 +353,13 @@ def events_of(body: bytes) -> list[Any]:
     return found
 
 
-def text_of_chat(events: Sequence[Any]) -> str:
+def text_of_chat(events: Sequence[Json]) -> str:
     return "".join(choice["delta"].get("content", "") for event in events for choice in event["choices"])
 
 
-def chat(content: object = "hello", **fields: Any) -> dict[str, Any]:
+def chat(content: object = "hello", **fields: Json) -> dict[str, Json]:
     return {"model": "test-model", "messages": [{"role": "user", "content": content}], **fields}
 
 
-def text(prompt: object = "hello", **fields: Any) -> dict[str, Any]:
+def text(prompt: object = "hello", **fields: Json) -> dict[str, Json]:
     return {"model": "test-model", "prompt": prompt, **fields}

@@ -2,14 +2,15 @@
 
 import asyncio
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from arriero.backend.synthetic import SyntheticOptions
 from arriero.core.events import TokenEmitted
 from arriero.testing.faults import FailedCall
-from tests.http.rig import END, SMALL, Call, Rig, Valve, chat, events_of, serving, text, text_of_chat
+from tests.http.rig import END, SMALL, Call, Json, Rig, Valve, chat, events_of, serving, text, text_of_chat
 from tests.http.test_cancels import steady, step_until
 
 CHAT = "/v1/chat/completions"
@@ -19,7 +20,7 @@ ONE_SLOT = dataclasses.replace(SMALL, num_sequences=1)
 
 async def fill(rig: Rig, valve: Valve, num_requests: int) -> list[Call]:
     """Requests that run or wait, and do not end before the valve opens."""
-    calls = [rig.call(TEXT, text(f"{number}", max_tokens=20)) for number in range(num_requests)]
+    calls = [rig.call(TEXT, text(f"{number}", max_tokens=100)) for number in range(num_requests)]
     await steady(rig, valve, num_requests)
     return calls
 
@@ -41,7 +42,7 @@ async def test_a13_what_is_over_the_bound_is_refused_at_once_and_holds_nothing()
         assert rig.engine.snapshot.totals.submitted == 12
         valve.open()
         for call in calls:
-            assert (await call.json())["usage"]["completion_tokens"] == 20
+            assert (await call.json())["usage"]["completion_tokens"] == 100
         await rig.idle()
         rows = [row for row in rig.witness.rows if row.outcome == "rejected"]
         assert len(rows) == 88
@@ -92,10 +93,10 @@ async def test_a9_two_streams_take_turns_and_health_answers_meanwhile() -> None:
         for event in rig.witness.events:
             if isinstance(event, TokenEmitted):
                 steps.setdefault(int(event.request_id), []).append(event.step)
-        assert all(b - a <= 2 for mine in steps.values() for a, b in zip(mine, mine[1:], strict=False))
+        assert all(b - a <= 2 for mine in steps.values() for a, b in pairwise(mine))
 
 
-def _after(rig: Rig) -> Any:
+def _after(rig: Rig) -> Callable[[], bool]:
     before = len(rig.witness.records)
     return lambda: len(rig.witness.records) > before
 
@@ -137,7 +138,7 @@ async def test_c5_prompt_and_answer_share_the_context(stream: bool) -> None:  # 
         assert (usage["completion_tokens"], usage["total_tokens"], reason) == (112, 512, "length")
 
 
-def _with_usage(stream: bool) -> dict[str, Any]:  # noqa: FBT001
+def _with_usage(stream: bool) -> dict[str, Json]:  # noqa: FBT001
     return {"stream_options": {"include_usage": True}} if stream else {}
 
 
@@ -173,7 +174,7 @@ async def test_a_prompt_beyond_the_servers_own_bound_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("prompt", ["", [], [[]], ["a", ""], ["a", 5], [9999], [[1], [9999]], None, 5, {}])
-async def test_r19_an_odd_prompt_is_refused_and_the_next_request_works(prompt: Any) -> None:
+async def test_r19_an_odd_prompt_is_refused_and_the_next_request_works(prompt: Json) -> None:
     async with serving() as rig:
         call, body = await rig.ask(TEXT, text(prompt, max_tokens=1))
         assert call.status == 400
@@ -186,7 +187,7 @@ async def test_r19_an_odd_prompt_is_refused_and_the_next_request_works(prompt: A
 
 # ── the native endpoint's published order and codes ─────────────────────────────────────────────────────────────────
 
-NATIVE_FAILURES: list[tuple[Any, int, str]] = [
+NATIVE_FAILURES: list[tuple[Json, int, str]] = [
     (b"{", 400, "bad_request"),
     (b"[]", 400, "bad_request"),
     ({"decode_budget": 1}, 400, "bad_request"),
@@ -211,19 +212,19 @@ NATIVE_FAILURES: list[tuple[Any, int, str]] = [
     ({"prompt": "x", "decode_budget": 1, "sampling": {"top_p": 1.5}}, 422, "invalid_sampling"),
     ({"prompt": "x", "decode_budget": 1, "sampling": {"top_p_min_keep": 0}}, 422, "invalid_sampling"),
 ]
-AFTER_THE_PLACE: list[tuple[Any, int, str]] = [
+AFTER_THE_PLACE: list[tuple[Json, int, str]] = [
     ({"prompt": "", "decode_budget": 1}, 422, "invalid_argument"),
     ({"prompt": "x" * 101, "decode_budget": 1}, 413, "payload_too_large"),
     ({"prompt": "x", "decode_budget": 513}, 422, "invalid_argument"),
 ]
 
 
-def native(rig: Rig, body: Any) -> Call:
+def native(rig: Rig, body: Json) -> Call:
     return rig.call("/completion", raw=body) if isinstance(body, bytes) else rig.call("/completion", body)
 
 
 @pytest.mark.parametrize(("body", "status", "code"), [*NATIVE_FAILURES, *AFTER_THE_PLACE])
-async def test_g34_a_native_request_fails_with_the_published_code(body: Any, status: int, code: str) -> None:
+async def test_g34_a_native_request_fails_with_the_published_code(body: Json, status: int, code: str) -> None:
     async with serving(max_prompt_tokens=100) as rig:
         call = native(rig, body)
         answer = await call.json()

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from tests.http.rig import END, FIRST_PIECE, Rig, chat, events_of, serving, text, text_of_chat
+from tests.http.rig import END, FIRST_PIECE, Json, Rig, chat, events_of, serving, text, text_of_chat
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
+START = ("ok ", "E", "ND")  # codespell:ignore
 FAMILY = "👩🏽‍🚀é漢"
 
 
@@ -20,25 +20,25 @@ def pieces(*parts: str) -> tuple[list[bytes], list[int]]:
     return [part.encode() for part in parts], [*range(FIRST_PIECE, FIRST_PIECE + len(parts)), END]
 
 
-async def both(rig: Rig, **fields: Any) -> tuple[dict[str, Any], list[Any]]:
+async def both(rig: Rig, **fields: Json) -> tuple[dict[str, Json], list[Json]]:
     """The same chat as one body and as a stream."""
     _, body = await rig.ask(CHAT, chat(**fields))
     call = rig.call(CHAT, chat(**fields, stream=True, stream_options={"include_usage": True}))
     return body, events_of(await call.rest())
 
 
-def summary(body: dict[str, Any]) -> tuple[str, str, str | None, dict[str, Any]]:
+def summary(body: dict[str, Json]) -> tuple[str, str, str | None, dict[str, Json]]:
     choice = body["choices"][0]
     return choice["message"]["content"], choice["finish_reason"], choice["stop_reason"], body["usage"]
 
 
-def summary_of_stream(events: Sequence[Any]) -> tuple[str, str, str | None, dict[str, Any]]:
+def summary_of_stream(events: Sequence[Json]) -> tuple[str, str, str | None, dict[str, Json]]:
     ends = [choice for event in events for choice in event["choices"] if choice["finish_reason"] is not None]
     assert len(ends) == 1, "exactly one finish reason"
     return text_of_chat(events), ends[0]["finish_reason"], ends[0]["stop_reason"], events[-1]["usage"]
 
 
-async def same_in_both_forms(parts: Sequence[str], **fields: Any) -> tuple[str, str, str | None, int]:
+async def same_in_both_forms(parts: Sequence[str], **fields: Json) -> tuple[str, str, str | None, int]:
     """R10: text, finish reason and usage do not depend on the form."""
     vocabulary, script = pieces(*parts)
     async with serving(script={1: script, 2: script}, pieces=vocabulary) as rig:
@@ -53,11 +53,11 @@ async def same_in_both_forms(parts: Sequence[str], **fields: Any) -> tuple[str, 
 
 
 async def test_d1_a_stop_string_of_several_tokens_shows_no_part_of_itself() -> None:
-    assert await same_in_both_forms(["ok ", "E", "ND", "_O", "F"], stop="END_OF") == ("ok ", "stop", "END_OF", 5)
+    assert await same_in_both_forms([*START, "_O", "F"], stop="END_OF") == ("ok ", "stop", "END_OF", 5)
 
 
 async def test_d1_held_back_text_is_released_when_it_cannot_become_a_stop() -> None:
-    assert await same_in_both_forms(["ok ", "E", "ND", "_X"], stop="END_OF") == ("ok END_X", "stop", None, 4)
+    assert await same_in_both_forms([*START, "_X"], stop="END_OF") == ("ok END_X", "stop", None, 4)
 
 
 async def test_d2_text_and_stop_string_share_a_token() -> None:
@@ -139,7 +139,7 @@ async def test_e3_a_whole_answer_always_has_usage() -> None:
 
 
 @pytest.mark.parametrize(("fields", "reason"), [({}, "stop"), ({"max_tokens": 2}, "length"), ({"stop": "c"}, "stop")])
-async def test_e4_a_stream_has_exactly_one_finish_reason(fields: dict[str, Any], reason: str) -> None:
+async def test_e4_a_stream_has_exactly_one_finish_reason(fields: dict[str, Json], reason: str) -> None:
     async with serving(script={1: [*b"abcd", END]}) as rig:
         events = events_of(await rig.call(CHAT, chat(stream=True, **fields)).rest())
     reasons = [choice["finish_reason"] for event in events for choice in event["choices"]]

@@ -1,6 +1,7 @@
 """Every field of the public interface is honoured, or answered with a 400 that names it."""
 
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from openai.types import completion_create_params
@@ -9,14 +10,14 @@ from openai.types.chat import completion_create_params as chat_create_params
 from arriero.core.request import SamplingParams
 from arriero.http.order import MASK_32, fold_seed
 from arriero.http.wire import ChatBody, CompletionBody
-from tests.http.rig import END, Rig, chat, serving, text
+from tests.http.rig import END, Json, Rig, chat, serving, text
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 NAN = float("nan")
 
 
-def check_error(call_status: int, body: Any, status: int, param: str | None) -> None:
+def check_error(call_status: int, body: Json, status: int, param: str | None) -> None:
     assert call_status == status, body
     error = body["error"]
     assert set(error) == {"message", "type", "param", "code"}
@@ -26,12 +27,12 @@ def check_error(call_status: int, body: Any, status: int, param: str | None) -> 
     assert error["param"] == param
 
 
-async def refused(rig: Rig, path: str, body: Any, param: str | None, status: int = 400) -> dict[str, Any]:
+async def refused(rig: Rig, path: str, body: Json, param: str | None, status: int = 400) -> dict[str, Json]:
     call, answer = await rig.ask(path, body)
     check_error(call.status, answer, status, param)
     assert call.headers["x-should-retry"] == "false"
     assert rig.engine.door.accepted == 0, "nothing was taken"
-    error: dict[str, Any] = answer["error"]
+    error: dict[str, Json] = answer["error"]
     return error
 
 
@@ -48,7 +49,7 @@ def test_e10_every_field_of_the_official_client_is_known(params: type, body: typ
     assert set(get_type_hints(params)) - set(get_type_hints(body)) == set()
 
 
-UNSUPPORTED: list[tuple[str, str, Any]] = [
+UNSUPPORTED: list[tuple[str, str, Json]] = [
     (CHAT, "n", 2),
     (CHAT, "logprobs", True),
     (CHAT, "top_logprobs", 2),
@@ -77,7 +78,7 @@ UNSUPPORTED: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "field", "value"), UNSUPPORTED)
-async def test_e10_a_field_that_is_not_done_is_named(path: str, field: str, value: Any) -> None:
+async def test_e10_a_field_that_is_not_done_is_named(path: str, field: str, value: Json) -> None:
     body = chat(**{field: value}) if path == CHAT else text(**{field: value})
     async with serving() as rig:
         error = await refused(rig, path, body, field)
@@ -90,11 +91,11 @@ async def test_e10_a_field_that_is_not_done_is_named(path: str, field: str, valu
         {"n": 1, "logprobs": False, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}},
         {"store": False, "metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "modalities": ["text"]},
         {"parallel_tool_calls": False, "safety_identifier": "s", "prompt_cache_key": "k", "verbosity": "medium"},
-        {name: None for name in ("n", "tools", "stop", "temperature", "max_tokens", "stream", "seed", "logit_bias")},
+        dict.fromkeys(("n", "tools", "stop", "temperature", "max_tokens", "stream", "seed", "logit_bias")),
         {"somebody": "else's field"},
     ],
 )
-async def test_e10_values_that_ask_for_nothing_are_accepted(fields: dict[str, Any]) -> None:
+async def test_e10_values_that_ask_for_nothing_are_accepted(fields: dict[str, Json]) -> None:
     async with serving() as rig:
         call, _ = await rig.ask(CHAT, chat(**{"max_tokens": 1, **fields}))
     assert call.status == 200
@@ -166,7 +167,7 @@ async def test_e10_both_names_of_the_token_limit_work(name: str) -> None:
         ("session_id", 5),
     ],
 )
-async def test_e24_numbers_beyond_the_edge_are_refused_by_name(field: str, value: Any) -> None:
+async def test_e24_numbers_beyond_the_edge_are_refused_by_name(field: str, value: Json) -> None:
     async with serving() as rig:
         await refused(rig, CHAT, chat(**{field: value}), field)
 
@@ -208,7 +209,7 @@ async def test_the_two_names_of_the_token_limit_must_agree() -> None:
 @pytest.mark.parametrize("content", [None, "", "absent"])
 async def test_e6_an_assistant_may_have_said_nothing(content: str | None) -> None:
     call_ = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    assistant: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call_]}
+    assistant: dict[str, Json] = {"role": "assistant", "content": content, "tool_calls": [call_]}
     if content == "absent":
         del assistant["content"]
     messages = [{"role": "user", "content": "x"}, assistant, {"role": "tool", "tool_call_id": "1", "content": "y"}]
@@ -229,14 +230,14 @@ async def test_e6_an_assistant_may_have_said_nothing(content: str | None) -> Non
         ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
     ],
 )
-async def test_r16_messages_outside_the_schema_are_refused_by_place(messages: Any, param: str) -> None:
+async def test_r16_messages_outside_the_schema_are_refused_by_place(messages: Json, param: str) -> None:
     async with serving() as rig:
         await refused(rig, CHAT, {"messages": messages}, param)
 
 
 async def test_r16_content_as_a_list_of_parts_is_its_text() -> None:
     async with serving(synthetic=True) as rig:
-        parts = [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]
+        parts = [{"type": "text", "text": "he"}, {"type": "text", "text": "llo"}]
         _, one = await rig.ask(CHAT, chat("hello", max_tokens=8))
         _, other = await rig.ask(CHAT, chat(parts, max_tokens=8))
     assert one["choices"] == other["choices"]
@@ -257,7 +258,7 @@ async def test_d9_text_that_is_no_unicode_is_refused_and_the_next_request_works(
     ("path", "fields", "param"),
     [(CHAT, {"logprobs": True, "top_logprobs": 2}, "logprobs"), (TEXT, {"logprobs": 2, "echo": True}, "logprobs")],
 )
-async def test_d10_e22_log_probabilities_are_refused_by_name(path: str, fields: dict[str, Any], param: str) -> None:
+async def test_d10_e22_log_probabilities_are_refused_by_name(path: str, fields: dict[str, Json], param: str) -> None:
     async with serving() as rig:
         await refused(rig, path, chat(**fields) if path == CHAT else text(**fields), param)
 
@@ -312,3 +313,9 @@ def test_a_seed_of_64_bits_is_folded_into_32() -> None:
     assert 0 <= fold_seed(-1, 0) <= MASK_32
     assert len({fold_seed(seed, index) for seed in (0, 1, -5, 2**62) for index in range(5)}) == 20
     SamplingParams(temperature=1, seed=fold_seed(None, 0))
+
+
+@pytest.mark.parametrize("body", [ChatBody, CompletionBody])
+def test_the_page_of_the_api_names_every_field(body: type, root: Path) -> None:
+    page = (root / "docs" / "http-api.md").read_text(encoding="utf-8")
+    assert [name for name in get_type_hints(body) if f"`{name}`" not in page] == []

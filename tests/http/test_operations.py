@@ -1,7 +1,8 @@
 """Pages for whoever runs the server: health, metrics, models, tokens, configuration, shutdown; and the gate."""
 
 import asyncio
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from arriero.http.exposition import MetricsPage, PageOptions
 from arriero.http.metric_names import LLAMACPP, NATIVE, VLLM, Kind
 from arriero.http.metrics import Metrics
-from tests.http.rig import Valve, chat, serving, text
+from tests.http.rig import Json, Valve, chat, serving, text
 from tests.http.test_cancels import steady
 
 CHAT = "/v1/chat/completions"
@@ -89,7 +90,7 @@ async def test_tokens_go_both_ways() -> None:
         ("/detokenize", {"tokens": [-1]}, 422),
     ],
 )
-async def test_r19_odd_tokens_are_refused(path: str, body: Any, status: int) -> None:
+async def test_r19_odd_tokens_are_refused(path: str, body: Json, status: int) -> None:
     async with serving() as rig:
         call, answer = await rig.ask(path, body)
         assert call.status == status
@@ -108,12 +109,12 @@ async def test_the_debug_pages_show_configuration_and_state() -> None:
 @pytest.mark.parametrize(
     ("diagnostics", "allowed", "status"), [(True, True, 200), (True, False, 404), (False, True, 404)]
 )
-async def test_g37_shutdown_exists_only_where_both_switches_are_on(
-    diagnostics: bool, allowed: bool, status: int
-) -> None:  # noqa: FBT001
+async def test_g37_shutdown_exists_only_where_both_switches_are_on(  # a table
+    *, diagnostics: bool, allowed: bool, status: int
+) -> None:
     stopped: list[str] = []
-    options = {"diagnostics": diagnostics, "allow_shutdown": allowed}
-    async with serving(stop=lambda: stopped.append("stop"), **options) as rig:
+    stop = partial(stopped.append, "stop")
+    async with serving(stop=stop, diagnostics=diagnostics, allow_shutdown=allowed) as rig:
         call, body = await rig.ask("/shutdown")
         assert call.status == status
         if status == 200:
@@ -165,6 +166,7 @@ async def test_g43_the_stamps_of_a_row_are_in_order() -> None:
             known = [stamp for stamp in stamps if stamp is not None]
             assert len(known) == len(stamps)
             assert known == sorted(known)
+            assert (row.disconnect_observed, row.cancel_issued) == (False, False)
 
 
 async def test_without_a_request_log_no_rows_are_made() -> None:
@@ -225,7 +227,7 @@ def test_name_sets_can_be_left_out_and_labels_are_closed() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_page_of_metrics_explains_every_exported_name(root: Any) -> None:
+def test_the_page_of_metrics_explains_every_exported_name(root: Path) -> None:
     text_ = (root / "docs" / "metrics.md").read_text(encoding="utf-8")
     for shown in (*NATIVE, *VLLM, *LLAMACPP):
         name = f"{shown.name}_total" if shown.kind is Kind.COUNTER else shown.name

@@ -6,14 +6,13 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import openai
 import pytest
 import uvicorn
 
 from arriero.http.server import server_config
-from tests.http.rig import END, PATIENCE_S, SMALL, Rig, Valve, chat, events_of, serving, text_of_chat
+from tests.http.rig import END, PATIENCE_S, SMALL, Json, Rig, Valve, chat, events_of, serving, text_of_chat
 from tests.http.test_cancels import finished, steady
 
 CHAT = "/v1/chat/completions"
@@ -50,9 +49,9 @@ async def listening(rig: Rig) -> AsyncGenerator[int]:
         sock.close()
 
 
-def client_for(port: int, **more: Any) -> openai.AsyncOpenAI:
-    settings = {"api_key": "none", "max_retries": 0, "timeout": PATIENCE_S} | more
-    return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", **settings)
+def client_for(port: int, *, max_retries: int = 0) -> openai.AsyncOpenAI:
+    base_url = f"http://127.0.0.1:{port}/v1"
+    return openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=max_retries, timeout=PATIENCE_S)
 
 
 async def send(port: int, raw: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -62,7 +61,7 @@ async def send(port: int, raw: bytes) -> tuple[asyncio.StreamReader, asyncio.Str
     return reader, writer
 
 
-def post(path: str, body: Any, *, version: str = "1.1", more: str = "") -> bytes:
+def post(path: str, body: Json, *, version: str = "1.1", more: str = "") -> bytes:
     data = json.dumps(body).encode()
     head = f"POST {path} HTTP/{version}\r\nhost: x\r\n{more}content-length: {len(data)}\r\n\r\n"
     return head.encode() + data
@@ -74,7 +73,7 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     return int(head[0].split(" ")[1]), dict(line.lower().split(": ", 1) for line in head[1:] if line)
 
 
-async def read_json(reader: asyncio.StreamReader) -> tuple[int, Any]:
+async def read_json(reader: asyncio.StreamReader) -> tuple[int, Json]:
     status, headers = await read_head(reader)
     async with asyncio.timeout(PATIENCE_S):
         return status, json.loads(await reader.readexactly(int(headers["content-length"])))
@@ -121,7 +120,7 @@ async def test_half_of_sixteen_chats_cancelled_midway_leave_nothing() -> None:
         valve.step(10_000)
 
         async def ask(number: int) -> str:
-            messages: Any = [{"role": "user", "content": f"question {number}"}]
+            messages: Json = [{"role": "user", "content": f"question {number}"}]
             stream = await client.chat.completions.create(
                 model="test-model", messages=messages, max_tokens=60, stream=True
             )
@@ -182,9 +181,9 @@ async def test_e11_the_official_client_raises_on_an_error_after_the_stream_began
 async def test_e14_the_official_client_retries_an_overload_and_succeeds() -> None:
     valve = Valve()
     async with serving(faults=[valve], backlog=0) as rig, listening(rig) as port:
-        calls = [rig.call(CHAT, chat(f"{n}", max_tokens=5)) for n in range(4)]
+        calls = [rig.call(CHAT, chat(f"{n}", max_tokens=100)) for n in range(4)]
         await steady(rig, valve, 4)
-        messages: Any = [{"role": "user", "content": "x"}]
+        messages: Json = [{"role": "user", "content": "x"}]
         async with client_for(port) as impatient:
             with pytest.raises(openai.InternalServerError) as refused:
                 await impatient.chat.completions.create(model="test-model", messages=messages)
@@ -223,7 +222,7 @@ async def test_b1_closing_a_socket_cancels_its_stream() -> None:
 async def test_b2_closing_the_socket_of_a_waiting_request_cancels_it(stream: bool) -> None:  # noqa: FBT001
     valve = Valve()
     async with serving(faults=[valve]) as rig, listening(rig) as port:
-        calls = [rig.call(CHAT, chat(f"{n}", max_tokens=50)) for n in range(4)]
+        calls = [rig.call(CHAT, chat(f"{n}", max_tokens=100)) for n in range(4)]
         await steady(rig, valve, 4)
         _, writer = await send(port, post(CHAT, chat("late", stream=stream)))
         await steady(rig, valve, 5)
@@ -232,7 +231,7 @@ async def test_b2_closing_the_socket_of_a_waiting_request_cancels_it(stream: boo
         assert (await finished(rig, 5)).sequence_id is None
         valve.open()
         for call in calls:
-            assert (await call.json())["usage"]["completion_tokens"] == 50
+            assert (await call.json())["usage"]["completion_tokens"] == 100
         await rig.idle()
 
 

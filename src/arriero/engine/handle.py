@@ -7,7 +7,7 @@ read yet are merged, so a slow reader gets several in one piece and delays nobod
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -148,7 +148,7 @@ class TokenStream:
                 return
             yield taken
 
-    async def __aiter__(self) -> AsyncIterator[tuple[TokenId, ...]]:
+    async def __aiter__(self) -> AsyncGenerator[tuple[TokenId, ...]]:
         """Wait on the loop that submitted the request."""
         event = asyncio.Event()
         self._wake_loop = event.set

@@ -89,5 +89,5 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _crashed(request: Request, error: Exception) -> Response:
     logger.error("%s: %s", request.url.path, type(error).__name__)
-    fault = EngineFault("the server made a mistake; its log says which", code="internal_error")
+    fault = EngineFault("the server made a mistake; its log says which")
     return error_response(fault, dialect_of(request.url.path))

@@ -42,6 +42,7 @@ class Exchange:
         self._send = send
         self._kept: list[bytes] | None = None  # HTTP/1.0: the stream so far
         self._start: Message | None = None
+        self._is_complete = False
         self.is_gone = False
         self.status: int | None = None
         self.was_blocked = False
@@ -101,6 +102,8 @@ class Exchange:
     async def _watch(self, on_gone: Callable[[], None]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        if self._is_complete:  # servers say it at the end of every response, too
+            return
         self.is_gone = True
         on_gone()
 
@@ -136,7 +139,7 @@ class Exchange:
             data = b"".join((*self._kept, data))
             self._start["headers"].append((b"content-length", str(len(data)).encode()))
             await self._write(self._start)
-        await self._write({"type": "http.response.body", "body": data, "more_body": False})
+        await self._write_last(data)
 
     async def respond(self, status: int, body: bytes, headers: Headers = (), content_type: bytes = JSON) -> None:
         """Write a whole response."""
@@ -145,11 +148,15 @@ class Exchange:
         self.num_bytes += len(body)
         length = (b"content-length", str(len(body)).encode())
         await self._write(_start(status, [(b"content-type", content_type), length, *headers]))
-        await self._write({"type": "http.response.body", "body": body, "more_body": False})
+        await self._write_last(body)
 
     async def refuse(self, failure: Failure, headers: Headers = ()) -> None:
         """Write an error as the whole response."""
         await self.respond(failure.status, failure.body, [*failure.headers, *headers])
+
+    async def _write_last(self, data: bytes) -> None:
+        self._is_complete = True
+        await self._write({"type": "http.response.body", "body": data, "more_body": False})
 
     async def _write(self, message: Message) -> None:
         if self.is_gone:

@@ -29,8 +29,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
         # a head of this size that came in one piece is refused by the gate, which can answer it properly
-        if self._head_bytes is not None and self._head_bytes > self.max_header_bytes:
-            self._refuse(HeadersTooLarge(f"the request head exceeds {self.max_header_bytes} bytes"))
+        if self._head_is_too_large:
+            self.send_400_response("the request head is too large")
 
     def on_headers_complete(self) -> None:
         """The head is over."""
@@ -43,13 +43,17 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with an error object."""
-        self._refuse(CallerError(msg.rstrip(".")))
-
-    def _refuse(self, error: CallerError) -> None:
+        """Answer what is no HTTP, or too much of it, with an error object."""
+        error = CallerError(msg.rstrip("."))
+        if self._head_is_too_large:
+            error = HeadersTooLarge(f"the request head exceeds {self.max_header_bytes} bytes")
         if not self.transport.is_closing():
             self.transport.write(_response(failure(error, Dialect.OPENAI)))
             self.transport.close()
+
+    @property
+    def _head_is_too_large(self) -> bool:
+        return self._head_bytes is not None and self._head_bytes > self.max_header_bytes
 
 
 def _response(found: Failure) -> bytes:
