@@ -17,10 +17,14 @@
     │  ├─ StepFailed            one request; the others go on
     │  ├─ EngineDied            every open handle gets it
     │  └─ InvariantViolation    a bug; `CallOrderError` is one
-    └─ ConfigError        at start; the command ends with status 2
-       ├─ ModelUnreadable
-       ├─ BindingMismatch
-       └─ PortInUse
+    ├─ ConfigError        at start; the command ends with status 2
+    │  ├─ ModelUnreadable
+    │  ├─ BindingMismatch
+    │  └─ PortInUse
+    └─ DataError          a file says what cannot be; names file, line and field; status 2
+       ├─ BadWorkload
+       ├─ BadJournal
+       └─ ReplayDiverged     a journal is sound, and its decisions are not repeated
 
 Statuses and codes on the wire are the business of `http/errors.py`.
 """
@@ -150,3 +154,48 @@ class BindingMismatch(ConfigError):
 
 class PortInUse(ConfigError):
     """Another process listens on the address."""
+
+
+class DataError(ArrieroError):
+    """A file that arriero was given cannot be used.
+
+    Attributes:
+        file: its path as it was given, or None if it is not known here.
+        line: counted from 1, or None if the whole file is meant.
+        field: the name of the offending field or column, or None.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
+        """Keep the place beside the message."""
+        super().__init__(message)
+        self.file = file
+        self.line = line
+        self.field = field
+
+
+class BadWorkload(DataError):
+    """A workload, its manifest, a generator's configuration or a published trace breaks its format."""
+
+
+class BadJournal(DataError):
+    """A journal is damaged, incomplete, or of another version."""
+
+
+class ReplayDiverged(DataError):
+    """A replay came to another decision than its journal holds.
+
+    Attributes:
+        step: the number of the step.
+        recorded: what the journal holds at `field`, as JSON.
+        replayed: what the scheduler decided now, as JSON.
+    """
+
+    def __init__(self, *, step: int, field: str, recorded: str, replayed: str, line: int) -> None:
+        """Keep the place and both values beside the message."""
+        message = f"line {line}: step {step}: {field}: recorded {recorded}, replayed {replayed}"
+        super().__init__(message, line=line, field=field)
+        self.step = step
+        self.recorded = recorded
+        self.replayed = replayed

@@ -173,7 +173,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Every sequence of the batch failed, also alone; memory is as it was before the step."""
+    """Every sequence of the batch failed, also alone; memory is as it was before the step.
+
+    Sequences whose memory could not be put back are in `refused` instead, as they could not be tried alone.
+    """
 
     failures: tuple[SequenceFailure, ...]
     refused: tuple[KvOp, ...] = ()

@@ -120,18 +120,19 @@ class StepDraft:
 
     def rows(self) -> tuple[Row, ...]:
         """What was taken, ascending by sequence id: llama.cpp computes such a run in one pass over the weights."""
-        return tuple(self._rows[sequence_id] for sequence_id in sorted(self._rows))
+        return tuple(map(self._rows.__getitem__, sorted(self._rows)))
 
     def shape(self, num_running: int) -> StepShape:
         """The counts of what was taken."""
         rows = self._rows.values()
-        chunks = [row for row in rows if isinstance(row, PrefillChunk)]
-        num_decode = len(rows) - len(chunks)
+        num_chunks = [type(row) for row in rows].count(PrefillChunk)
+        starts = [row.start for row in rows]
+        num_decode = len(rows) - num_chunks
         return StepShape(
             decode_rows=num_decode,
             prefill_rows=self._num_rows - self._rows_left - num_decode,
-            prefill_chunks=len(chunks),
-            context_tokens=sum(row.start for row in rows),
+            prefill_chunks=num_chunks,
+            context_tokens=sum(starts),
             num_running=num_running,
         )
 

@@ -43,7 +43,7 @@ class DecodeFirst:
         decode_all(draft, running)
         start_in_order(draft, waiting)
         for progress in running:
-            if _is_prefilling(progress):
+            if progress.state is RequestState.PREFILLING:
                 draft.prefill(progress)
 
 
@@ -74,17 +74,28 @@ class PhasesApart:
     def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
         """One chunk of one prompt, or every decode row."""
         start_in_order(draft, waiting)
-        prompt = next((progress for progress in running if progress.num_prompt_remaining), None)
-        answering = any(not progress.num_prompt_remaining for progress in running)
-        if prompt is not None and (self._prefill_next or not answering):
+        if self._prefill_next and self._prefill(draft, running):
             self._prefill_next = False
-            draft.prefill(prompt, self._chunk(prompt.num_prompt_remaining, draft.chunk_limit))
-            return
-        self._prefill_next = True
-        decode_all(draft, running)
+        elif self._decode(draft, running):
+            self._prefill_next = True
+        else:
+            # Nobody decodes, or those who did have yielded their places: then it is not their turn either.
+            self._prefill(draft, running)
+
+    def _prefill(self, draft: StepDraft, running: Sequence[Progress]) -> bool:
+        """One chunk of the oldest prompt; whether there was one."""
         for progress in running:
-            if _is_prefilling(progress) and not progress.num_prompt_remaining:
-                draft.prefill(progress, 1)
+            if remaining := progress.num_prompt_remaining:
+                return draft.prefill(progress, self._chunk(remaining, draft.chunk_limit)) is None
+        return False
+
+    def _decode(self, draft: StepDraft, running: Sequence[Progress]) -> bool:
+        """Every decode row, and one row of each answer that is computed again; whether there were any."""
+        num_rows = decode_all(draft, running)
+        for progress in running:
+            if progress.state is RequestState.PREFILLING and not progress.num_prompt_remaining:
+                num_rows += draft.prefill(progress, 1) is None
+        return num_rows > 0
 
     def _chunk(self, remaining: int, rows_left: int) -> int:
         """Rows of the next chunk: as many as fit, but never leave one row over, since it would be computed alone.
@@ -95,21 +106,19 @@ class PhasesApart:
         return limit - 1 if remaining == limit + 1 and limit >= _SHORTEST_CUT else limit
 
 
-def decode_all(draft: StepDraft, running: Sequence[Progress]) -> None:
-    """Offer a row for each decoding request, oldest admission first.
+def decode_all(draft: StepDraft, running: Sequence[Progress]) -> int:
+    """Offer a row for each decoding request, oldest admission first; returns how many were taken.
 
     Works on a copy, and looks at the state again before each: room for one may have been taken from a later one.
     """
+    num_rows = 0
     for progress in tuple(running):
-        if progress.state is RequestState.DECODING:
-            draft.decode(progress)
+        if progress.state is RequestState.DECODING and draft.decode(progress) is None:
+            num_rows += 1
+    return num_rows
 
 
 def start_in_order(draft: StepDraft, waiting: WaitingQueue) -> None:
     """Admit from the head of the queue until one does not fit."""
     while (head := waiting.head()) is not None and draft.start(head) is None:
         pass
-
-
-def _is_prefilling(progress: Progress) -> bool:
-    return progress.state is RequestState.PREFILLING

@@ -81,11 +81,10 @@ class Progress:
         return self.sequence_id
 
     def admit(self, sequence_id: SequenceId, admission: int) -> None:
-        """Take a slot; computing starts from nothing."""
+        """Take a slot; nothing is computed yet."""
         self._move_to(RequestState.PREFILLING)
         self.sequence_id = sequence_id
         self.admission = admission
-        self.num_computed = 0
 
     def preempt(self) -> None:
         """Lose the slot and what was computed; the tokens stay known."""
@@ -129,7 +128,8 @@ class Progress:
         if self.state is not RequestState.DECODING:
             self._move_to(RequestState.DECODING)
         self._known.append(token)
-        return FinishReason.LENGTH if self.num_decoded >= self.request.max_tokens else None
+        num_decoded = len(self._known) - len(self.request.prompt)
+        return FinishReason.LENGTH if num_decoded >= self.request.max_tokens else None
 
     def _move_to(self, state: RequestState) -> None:
         if state not in LEGAL_TRANSITIONS[self.state]:

@@ -11,25 +11,19 @@ from typing import assert_never
 
 from arriero.core.errors import CallerError, CallOrderError, ConfigError, InvalidRequest, StepFailed
 from arriero.core.events import (
-    CancelById,
-    CancelByToken,
-    CancelEverything,
-    CancelObserved,
     CancelTarget,
-    CancelWaiting,
     Event,
     PreemptionCause,
-    Queued,
     Rejected,
 )
-from arriero.core.ids import RequestId, SequenceId, StepNumber, Time
-from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
-from arriero.core.request import CancelReason, FinishReason, Request
+from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
+from arriero.core.request import FinishReason, Request
 from arriero.kv.protocol import KvManager, KvUsage
 from arriero.scheduler.admission import check_fits
-from arriero.scheduler.cancels import CancelCounts, CancelLedger
-from arriero.scheduler.deadlines import Deadlines
+from arriero.scheduler.cancels import CancelCounts
 from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
+from arriero.scheduler.lives import Lives
 from arriero.scheduler.planners import Planner
 from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
@@ -92,9 +86,7 @@ class Scheduler:
         self._policy = policy
         self._limits = limits
         self._slots = Slots(kv, policy, limits.headroom_per_sequence)
-        self._alive: dict[RequestId, Progress] = {}
-        self._cancels = CancelLedger()
-        self._deadlines = Deadlines()
+        self._lives = Lives(self._slots)
         self._step: StepNumber | None = None  # None: nothing was planned yet
         self._num_arrivals = 0
         self._uncommitted: BatchPlan | None = None
@@ -111,20 +103,14 @@ class Scheduler:
         self._enter("submit", now)
         rank = self._policy.rank(request, self._num_arrivals)
         self._num_arrivals += 1
-        reason = self._cancels.claim(request)
+        cancelled = self._lives.cancels.claim(request)
         try:
             self._check(request)
         except CallerError as error:
-            if reason is not None:
-                self._cancels.count(unknown=1)
+            if cancelled is not None:
+                self._lives.cancels.count(unknown=1)
             return (Rejected(request, error, now),)
-        progress = Progress(request, rank)
-        self._alive[request.request_id] = progress
-        self._slots.events.append(Queued(request, len(self._slots.waiting)))
-        self._slots.waiting.add(progress)
-        self._deadlines.add(progress)
-        if reason is not None:
-            self._cancel_waiting(progress, reason)
+        self._lives.begin(Progress(request, rank), cancelled)
         return self._slots.take_events()
 
     def cancel(self, target: CancelTarget, now: Time) -> tuple[Event, ...]:
@@ -134,19 +120,7 @@ class Scheduler:
         kept for a submission to come.
         """
         self._enter("cancel", now)
-        match target:
-            case CancelById() | CancelByToken():
-                self._cancel_one(target)
-            case CancelWaiting():
-                for progress in tuple(self._slots.waiting):
-                    self._finish(progress, FinishReason.ABORTED)
-                self._slots.events.extend(self._cancels.close())
-            case CancelEverything(reason):
-                for progress in tuple(self._alive.values()):
-                    self._mark(progress, reason)
-                self._slots.events.extend(self._cancels.close())
-            case _:
-                assert_never(target)
+        self._lives.cancel(target)
         return self._slots.take_events()
 
     def plan(self, now: Time) -> BatchPlan:
@@ -154,13 +128,14 @@ class Scheduler:
         self._enter("plan", now)
         self._step = self._next_step()
         self._slots.begin_step(self._step)
-        for progress in self._deadlines.due(now):
-            self._mark(progress, CancelReason.TIMEOUT)
-        self._observe_cancels(self._step, now)
+        self._lives.expire(now)
+        self._lives.observe_cancels(self._step, now)
         budget = UNMETERED if self._step == 0 else self._limits.budget
         draft = StepDraft(self._slots, num_rows=self._limits.num_rows, budget=budget)
         self._planner.fill(draft, self._slots.running, self._slots.waiting)
         rows = draft.rows()
+        if not rows and len(self._slots.waiting):
+            self._give_up_if_out_of_service()
         plan = BatchPlan(
             step=self._step,
             rows=rows,
@@ -186,7 +161,9 @@ class Scheduler:
                 self._take_tokens(plan, outcome)
             case Failed(failures=failures):
                 self._rewind(plan)
-                self._fail(failures)
+                self._lives.fail(failures or self._alone(plan))
+                if outcome.refused:
+                    self._slots.close()
             case NoRoom():
                 self._rewind(plan)
                 self._make_room(plan)
@@ -204,7 +181,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """Whether any request is alive."""
-        return bool(self._alive)
+        return len(self._lives) > 0
 
     def snapshot(self) -> SchedulerSnapshot:
         """Frozen figures; O(1)."""
@@ -213,14 +190,13 @@ class Scheduler:
             num_waiting=len(self._slots.waiting),
             num_running=len(self._slots.running),
             kv=self._kv.usage(),
-            cancels=self._cancels.counts,
-            num_early_cancels=self._cancels.num_early,
+            cancels=self._lives.cancels.counts,
+            num_early_cancels=self._lives.cancels.num_early,
         )
 
     def inspect(self) -> SchedulerView:
         """The live parts, to be checked between two steps; O(n log n) in the requests alive."""
-        alive = tuple(self._alive.values())
-        return SchedulerView(self._kv, alive, tuple(self._slots.running), tuple(self._slots.waiting))
+        return SchedulerView(self._kv, tuple(self._lives), tuple(self._slots.running), tuple(self._slots.waiting))
 
     # ── helpers of the verbs, in the order of their use ─────────────────────────────────────────────────────────────
 
@@ -238,7 +214,7 @@ class Scheduler:
         self._slots.at(now)
 
     def _check(self, request: Request) -> None:
-        if request.request_id in self._alive:
+        if request.request_id in self._lives:
             message = f"request id {request.request_id} is alive; use another one"
             raise InvalidRequest(message, field="request_id")
         if request.preloaded and self._step is not None:
@@ -246,55 +222,25 @@ class Scheduler:
             raise InvalidRequest(message, field="preloaded")
         check_fits(request, self._kv.sequence_limit)
 
-    def _cancel_one(self, target: CancelById | CancelByToken) -> None:
-        self._cancels.count(calls=1)
-        progress = self._alive.get(target.request_id)
-        if progress is None:
-            ignored = self._cancels.keep(target)
-        elif isinstance(target, CancelByToken) and target.epoch != progress.request.epoch:
-            is_later = target.epoch > progress.request.epoch
-            ignored = self._cancels.keep(target) if is_later else self._cancels.stale(target)
-        elif progress.cancel_reason is not None:
-            ignored = self._cancels.duplicate(target)
-        else:
-            self._mark(progress, target.reason)
-            return
-        if ignored is not None:
-            self._slots.events.append(ignored)
-
-    def _mark(self, progress: Progress, reason: CancelReason) -> None:
-        """End a waiting request now and a running one when the next step is planned."""
-        if progress.sequence_id is None:
-            self._cancel_waiting(progress, reason)
-        elif progress.cancel_reason is None:
-            progress.cancel_reason = reason
-            self._cancels.count(active_observed=1)
-
-    def _cancel_waiting(self, progress: Progress, reason: CancelReason) -> None:
-        self._cancels.count(queued=1)
-        self._finish(progress, FinishReason.CANCELLED, cancel_reason=reason)
-
     def _next_step(self) -> StepNumber:
         """Step 0 exists only where requests were preloaded."""
         if self._step is not None:
             return self._step + 1
-        return 0 if any(progress.request.preloaded for progress in self._alive.values()) else 1
+        return 0 if any(progress.request.preloaded for progress in self._lives) else 1
 
-    def _observe_cancels(self, step: StepNumber, now: Time) -> None:
-        for progress in tuple(self._slots.running):
-            if (reason := progress.cancel_reason) is not None:
-                request_id, decoded = progress.request.request_id, progress.num_decoded
-                observed = CancelObserved(
-                    request_id, progress.held_sequence, step, progress.state, reason, decoded, now
-                )
-                self._slots.events.append(observed)
-                self._finish(progress, FinishReason.CANCELLED, cancel_reason=reason)
+    def _give_up_if_out_of_service(self) -> None:
+        """Where memory would clear none of its sequences, nobody who waits can ever start: they fail, late is worse."""
+        usage = self._kv.usage()
+        if usage.sequences_quarantined and not usage.sequences_held + usage.sequences_free:
+            reason = f"none of the {usage.sequences_quarantined} KV sequences could be cleared; restart the engine"
+            for progress in tuple(self._slots.waiting):
+                self._lives.finish(progress, FinishReason.FAILED, error=StepFailed(reason, code="out_of_service"))
 
     def _wake_at(self, now: Time, *, has_rows: bool) -> Time | None:
         """At once if nothing runs but an id that a cancel freed ends its rest with the next step; else the deadline."""
         if not has_rows and len(self._slots.waiting) and self._kv.is_resting:
             return now
-        return self._deadlines.next_at()
+        return self._lives.next_deadline()
 
     def _take_tokens(self, plan: BatchPlan, outcome: Sampled) -> None:
         failed = {failure.sequence_id for failure in outcome.failures}
@@ -302,56 +248,41 @@ class Scheduler:
         for row in plan.rows:
             if row.sequence_id in failed or row.sequence_id in refused:
                 continue
-            progress = self._alive[row.request.request_id]
+            progress = self._lives.of(row.request)
             progress.advance(row)
             if row.wants_logits:
-                self._take_token(progress, outcome.tokens[row.sequence_id], plan.step)
-        self._fail(outcome.failures)
+                self._take_token(progress, row, outcome.tokens[row.sequence_id])
+        self._lives.fail(outcome.failures)
 
-    def _take_token(self, progress: Progress, token: int, step: StepNumber) -> None:
+    def _take_token(self, progress: Progress, row: Row, token: TokenId) -> None:
         if progress.ends_with(token):
-            self._finish(progress, FinishReason.STOP)
+            self._lives.finish(progress, FinishReason.STOP)
             return
         reason = progress.append(token)
-        self._slots.emit_token(progress, token, step)
+        self._slots.emit_token(progress, row.sequence_id, token)
         if reason is not None:
-            self._finish(progress, reason)
+            self._lives.finish(progress, reason)
 
-    def _fail(self, failures: tuple[SequenceFailure, ...]) -> None:
-        for failure in failures:
-            progress = self._holder(failure.sequence_id)
-            if progress is not None:
-                error = StepFailed(failure.reason, code=failure.code)
-                self._finish(progress, FinishReason.FAILED, error=error)
+    def _alone(self, plan: BatchPlan) -> tuple[SequenceFailure, ...]:
+        """A batch of one sequence needs no taking apart: that one has failed alone, even if memory kept its rows."""
+        first, *others = plan.rows
+        if others:
+            return ()
+        return (SequenceFailure(first.sequence_id, "decode_failed", "decoding failed for this request alone"),)
 
     def _rewind(self, plan: BatchPlan) -> None:
         for row in plan.rows:
-            self._slots.rewind(self._alive[row.request.request_id])
+            self._slots.rewind(self._lives.of(row.request))
 
     def _make_room(self, plan: BatchPlan) -> None:
         """The memory is fuller than the books say: somebody yields; one who runs alone can never fit."""
         if self._slots.yield_one() is None:
             row = plan.rows[0]
             reason = f"no KV room for {row.num_rows} more rows, with nobody else running"
-            self._fail((SequenceFailure(row.sequence_id, "kv_no_room", reason),))
+            self._lives.fail((SequenceFailure(row.sequence_id, "kv_no_room", reason),))
 
     def _move_away(self, sequence_id: SequenceId) -> None:
         """Whoever holds a sequence that memory would not clear starts again on another one."""
-        progress = self._holder(sequence_id)
+        progress = self._lives.holder(sequence_id)
         if progress is not None:
             self._slots.preempt(progress, PreemptionCause.REFUSED)
-
-    def _holder(self, sequence_id: SequenceId) -> Progress | None:
-        return next((each for each in self._slots.running if each.sequence_id == sequence_id), None)
-
-    def _finish(
-        self,
-        progress: Progress,
-        reason: FinishReason,
-        *,
-        cancel_reason: CancelReason | None = None,
-        error: StepFailed | None = None,
-    ) -> None:
-        del self._alive[progress.request.request_id]
-        self._deadlines.remove(progress)
-        self._slots.finish(progress, reason, cancel_reason=cancel_reason, error=error)

@@ -39,7 +39,7 @@ class Slots:
         self._step: StepNumber = 0
         self._now: Time = 0
         self._has_preempted = False
-        self._is_full = False  # memory had less room than the books say, and nobody has ended since
+        self._is_closed = False  # nobody starts beside those who run, until one of them has ended
 
     def begin_step(self, step: StepNumber) -> None:
         """A new step is being planned: ids that a cancel freed in an earlier one may be used again."""
@@ -55,10 +55,9 @@ class Slots:
         """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
 
         Nobody starts in a step in which somebody had to yield: the room that was made is for those who run. Nor does
-        anybody after memory proved fuller than the books, until one of those who run has ended: the one that yielded
-        would take the same room again, and nobody would get on.
+        anybody beside others after `close`.
         """
-        if self._has_preempted or (self._is_full and self.running):
+        if self._has_preempted or (self._is_closed and self.running):
             return Deferral.KV
         headroom = self._headroom * len(self.running)
         started = self._kv.start(progress.request.request_id, progress.num_known, headroom)
@@ -98,12 +97,21 @@ class Slots:
 
         None if it runs alone, since nothing would be gained.
         """
-        self._is_full = True
+        self.close()
         if len(self.running) <= 1:
             return None
         victim = self._policy.victim(self.running)
         self.preempt(victim, PreemptionCause.NO_ROOM)
         return victim
+
+    def close(self) -> None:
+        """Let nobody start beside others until one of those who run has ended; one alone may start.
+
+        For troubles that come back with the same company: memory that is fuller than the books say, where the one that
+        yielded would take the same room again, and a batch that fails and cannot be taken apart. Without it nobody
+        would ever get on; with it each round ends at least one request.
+        """
+        self._is_closed = True
 
     def rewind(self, progress: Progress) -> None:
         """Give back the places of rows that were planned and not computed.
@@ -137,7 +145,7 @@ class Slots:
         if sequence_id is None:
             self.waiting.remove(progress)
         else:
-            self._is_full = False
+            self._is_closed = False
             cancelled = reason is FinishReason.CANCELLED
             self._release(progress, ReleaseCause.CANCELLED if cancelled else ReleaseCause.COMPLETED)
         progress.finish()
@@ -156,12 +164,10 @@ class Slots:
             )
         )
 
-    def emit_token(self, progress: Progress, token: TokenId, step: StepNumber) -> None:
+    def emit_token(self, progress: Progress, sequence_id: SequenceId, token: TokenId) -> None:
         """Tell the token that a running request has just appended."""
-        index = progress.num_decoded - 1
-        self.events.append(
-            TokenEmitted(progress.request.request_id, progress.held_sequence, token, index, step, self._now)
-        )
+        request_id, index = progress.request.request_id, progress.num_decoded - 1
+        self.events.append(TokenEmitted(request_id, sequence_id, token, index, self._step, self._now))
 
     def take_events(self) -> tuple[Event, ...]:
         """What happened since the last call, in order."""

@@ -8,7 +8,7 @@ Messages are handed over only between steps, cancels before submissions, each in
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, assert_never
 
 from arriero.core.events import CancelTarget, Event
 from arriero.core.ids import Time
@@ -88,6 +88,7 @@ class SimulatedStep:
         plan: what was planned.
         outcome: None for a plan without rows.
         events: of messages, plan and commit, in order.
+        messages: what this pass took, in the order in which it was applied.
     """
 
     began_at: Time
@@ -95,6 +96,7 @@ class SimulatedStep:
     plan: BatchPlan
     outcome: StepOutcome | None
     events: tuple[Event, ...]
+    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,8 @@ class Simulator:
         now = start_at
         while True:
             events: list[Event] = []
-            for message in inbox.due(now):
+            messages = tuple(inbox.due(now))
+            for message in messages:
                 events.extend(self._apply(message, now))
             plan = self.scheduler.plan(now)
             events.extend(plan.events)
@@ -127,12 +130,12 @@ class Simulator:
                 events.extend(self.scheduler.commit(outcome, now))
             if self.check:
                 check_scheduler(self.scheduler)
-            yield SimulatedStep(began_at, now, plan, outcome, tuple(events))
+            yield SimulatedStep(began_at, now, plan, outcome, tuple(events), messages)
             if not plan.rows:
                 next_at = _earliest(inbox.next_at(), plan.wake_at)
                 if next_at is None:
                     return
-                now = max(now, next_at)
+                now = next_at
 
     def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
         match message:
@@ -140,6 +143,8 @@ class Simulator:
                 return self.scheduler.submit(request, now)
             case Cancellation(target):
                 return self.scheduler.cancel(target, now)
+            case _:
+                assert_never(message)
 
 
 def _earliest(*times: Time | None) -> Time | None:

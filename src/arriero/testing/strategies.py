@@ -81,7 +81,7 @@ class SchedulerSetup:
         )
 
 
-def hypothesis_pick(draw: st.DrawFn) -> Pick:
+def hypothesis_pick(draw: Callable[[st.SearchStrategy[int]], int]) -> Pick:
     """A `Pick` that hypothesis plays."""
     return lambda low, high: draw(st.integers(low, high))
 
@@ -143,6 +143,8 @@ def pick_outcome(pick: Pick, plan: BatchPlan, num_sequences: int) -> StepOutcome
         return NoRoom(refused=refused)
     if kind == 58:
         return Interrupted(refused=refused)
+    if kind == 57 and pick(0, 2) == 2:
+        return Failed(failures=(), refused=tuple(TrimSequence(row.sequence_id, row.start) for row in plan.rows))
     if kind == 57:
         failures = tuple(SequenceFailure(row.sequence_id, "decode_failed", "picked") for row in planned)
         return Failed(failures=failures, refused=refused)
@@ -154,12 +156,6 @@ def pick_outcome(pick: Pick, plan: BatchPlan, num_sequences: int) -> StepOutcome
         failures=tuple(SequenceFailure(row.sequence_id, "sampler_failed", "picked") for row in culprits),
         refused=refused,
     )
-
-
-@st.composite
-def layouts(draw: st.DrawFn) -> CellLayout:
-    """Layouts that hypothesis draws."""
-    return pick_layout(hypothesis_pick(draw))
 
 
 @st.composite

@@ -1,0 +1,81 @@
+"""Counts of Python calls in a step: they do not depend on the machine, and seconds follow them."""
+
+import sys
+from types import FrameType
+
+import pytest
+
+from arriero.core.ids import RequestId
+from arriero.core.plan import Sampled
+from arriero.core.request import Request
+from arriero.kv.cells import CellLayout, CellManager
+from arriero.scheduler.planners import DecodeFirst
+from arriero.scheduler.policies import FirstComeFirstServed
+from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.testing.simulation import CountingAnswers
+
+CALLS_A_STEP = 50
+CALLS_A_ROW = 17
+
+
+def decoding(num_sequences: int, *, unified: bool, num_waiting: int = 0) -> Scheduler:
+    """Sequences that all decode, with others waiting behind them."""
+    layout = CellLayout(
+        num_sequences=num_sequences, num_cells=1024 * num_sequences, sequence_limit=1024, unified=unified
+    )
+    scheduler = Scheduler(
+        kv=CellManager(layout),
+        planner=DecodeFirst(),
+        policy=FirstComeFirstServed(),
+        limits=SchedulerLimits(num_rows=512),
+    )
+    for each in range(num_sequences + num_waiting):
+        request = Request(
+            request_id=RequestId(each), prompt=(1,) * 8, max_tokens=1000, arrival_at=0, end_tokens=frozenset({-1})
+        )
+        scheduler.submit(request, 0)
+    for _ in range(4):
+        one_step(scheduler)
+    return scheduler
+
+
+def one_step(scheduler: Scheduler) -> None:
+    """Plan and commit."""
+    plan = scheduler.plan(0)
+    outcome = CountingAnswers().to(plan)
+    assert isinstance(outcome, Sampled)
+    scheduler.commit(outcome, 0)
+
+
+def count_calls(scheduler: Scheduler) -> int:
+    """Calls of Python functions inside `plan` and `commit` of one step."""
+    count = 0
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        del frame, arg
+        count += event == "call"
+
+    sys.setprofile(profile)
+    plan = scheduler.plan(0)
+    sys.setprofile(None)
+    outcome = CountingAnswers().to(plan)
+    assert len(plan.rows) == plan.shape.decode_rows
+    sys.setprofile(profile)
+    scheduler.commit(outcome, 0)
+    sys.setprofile(None)
+    return count
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("unified", [True, False])
+@pytest.mark.parametrize("num_sequences", [1, 4, 16, 64])
+def test_a_decode_step_costs_so_many_calls_a_row(num_sequences: int, unified: bool) -> None:  # noqa: FBT001 - a parameter
+    count = count_calls(decoding(num_sequences, unified=unified))
+    assert count <= CALLS_A_STEP + CALLS_A_ROW * num_sequences
+
+
+@pytest.mark.perf
+def test_requests_that_wait_cost_nothing_in_a_step() -> None:
+    few, many = (count_calls(decoding(4, unified=True, num_waiting=waiting)) for waiting in (1, 500))
+    assert few == many

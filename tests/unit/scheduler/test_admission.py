@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arriero.core.errors import ContextTooLong, InvalidRequest, QueueFull
+from arriero.core.ids import RequestId
+from arriero.core.request import Request
+from arriero.scheduler.admission import Backlog, BacklogCounts, check_fits
+
+
+def request(prompt_tokens: int, max_tokens: int) -> Request:
+    return Request(request_id=RequestId(1), prompt=(0,) * prompt_tokens, max_tokens=max_tokens, arrival_at=0)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 60))
+def test_a_request_fits_if_all_but_its_last_token_have_a_position(prompt: int, output: int, limit: int) -> None:
+    if prompt + output - 1 <= limit:
+        check_fits(request(prompt, output), limit)
+        return
+    with pytest.raises(ContextTooLong) as caught:
+        check_fits(request(prompt, output), limit)
+    assert (caught.value.needed, caught.value.limit) == (prompt + output - 1, limit)
+    assert all(str(number) in str(caught.value) for number in (prompt, output, limit))
+
+
+@pytest.mark.parametrize(("prompt", "output", "field"), [(0, 1, "prompt"), (1, 0, "max_tokens")])
+def test_an_empty_request_names_the_field(prompt: int, output: int, field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_fits(request(prompt, output), 100)
+    assert caught.value.field == field
+
+
+@given(st.lists(st.booleans(), max_size=60), st.none() | st.integers(0, 5))
+def test_the_backlog_counts_what_a_number_would_count(moves: list[bool], limit: int | None) -> None:
+    backlog = Backlog(limit)
+    inside = peak = accepted = refused = 0
+    for enters in moves:
+        if enters and (limit is None or inside < limit):
+            backlog.enter()
+            inside, accepted = inside + 1, accepted + 1
+            peak = max(peak, inside)
+        elif enters:
+            with pytest.raises(QueueFull, match=f"{inside} requests"):
+                backlog.enter()
+            refused += 1
+        elif inside:
+            backlog.leave()
+            inside -= 1
+        else:
+            with pytest.raises(AssertionError):
+                backlog.leave()
+        assert backlog.counts == BacklogCounts(inside, peak, accepted, refused)

@@ -1,0 +1,99 @@
+from collections.abc import Container
+
+import pytest
+
+from arriero.core.errors import ConfigError
+from arriero.core.ids import RequestId, SequenceId
+from arriero.core.plan import Cap, StepShape
+from arriero.core.request import Request
+from arriero.scheduler.draft import UNMETERED, Deferral, PrefillBudget, StepDraft
+from arriero.scheduler.progress import Progress
+
+
+class EndlessRoom:
+    """Room for everybody, until `is_full`."""
+
+    is_full = False
+
+    def admit(self, progress: Progress) -> Deferral | None:
+        del progress
+        return Deferral.KV if self.is_full else None
+
+    def extend(self, progress: Progress, taken: Container[SequenceId]) -> bool:
+        assert progress.held_sequence not in taken
+        return not self.is_full
+
+
+def running(sequence_id: int, prompt: int = 10, *, decoding: bool = False) -> Progress:
+    request = Request(request_id=RequestId(sequence_id), prompt=(1,) * prompt, max_tokens=9, arrival_at=0)
+    progress = Progress(request, (sequence_id,))
+    progress.admit(SequenceId(sequence_id), sequence_id)
+    if decoding:
+        progress.advance(progress.chunk(prompt))
+        progress.append(5)
+    return progress
+
+
+def draft(num_rows: int = 16, per_sequence: int | None = None, per_step: int | None = None) -> StepDraft:
+    return StepDraft(EndlessRoom(), num_rows=num_rows, budget=PrefillBudget(per_sequence, per_step))
+
+
+@pytest.mark.parametrize(("field", "value"), [("per_sequence", 0), ("per_step", -1)])
+def test_a_budget_under_which_nothing_moves_is_refused(field: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=field):
+        PrefillBudget(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "per_sequence", "per_step", "taken", "caps"),
+    [
+        (16, None, None, [10, 6], (Cap.BATCH,)),
+        (16, 4, None, [4, 4], (Cap.PER_SEQUENCE,)),
+        (16, None, 12, [10, 2], (Cap.PER_STEP,)),
+        (16, 8, 12, [8, 4], (Cap.PER_SEQUENCE, Cap.PER_STEP)),
+        (30, 10, 20, [10, 10], ()),
+    ],
+)
+def test_prompts_share_what_the_tightest_cap_leaves_and_the_cap_is_named(
+    num_rows: int, per_sequence: int | None, per_step: int | None, taken: list[int], caps: tuple[Cap, ...]
+) -> None:
+    step = draft(num_rows, per_sequence, per_step)
+    for each in (0, 1):
+        assert step.prefill(running(each)) is None
+    assert [row.num_rows for row in step.rows()] == taken
+    assert step.caps_hit == caps
+
+
+def test_a_prompt_that_gets_no_row_is_told_what_was_missing() -> None:
+    step = draft(per_step=10)
+    step.prefill(running(0))
+    assert step.chunk_limit == 0
+    assert step.prefill(running(1)) is Deferral.PREFILL_BUDGET
+    step = draft(10)
+    step.prefill(running(0))
+    assert step.prefill(running(1)) is Deferral.ROWS
+    assert step.decode(running(2, decoding=True)) is Deferral.ROWS
+
+
+def test_a_planner_may_ask_for_fewer_rows_than_the_caps_allow() -> None:
+    step = draft()
+    assert step.prefill(running(0), 3) is None
+    assert [row.num_rows for row in step.rows()] == [3]
+
+
+def test_who_gave_its_place_away_has_no_row() -> None:
+    room = EndlessRoom()
+    step = StepDraft(room, num_rows=16, budget=UNMETERED)
+    room.is_full = True
+    assert step.decode(running(0, decoding=True)) is Deferral.YIELDED
+    assert step.start(running(1)) is Deferral.KV
+    assert step.rows() == ()
+
+
+def test_rows_ascend_by_sequence_and_the_shape_counts_them() -> None:
+    step = draft()
+    step.decode(running(3, decoding=True))
+    step.prefill(running(1, prompt=4))
+    step.decode(running(0, decoding=True))
+    assert [row.sequence_id for row in step.rows()] == [0, 1, 3]
+    assert step.shape(5) == StepShape(decode_rows=2, prefill_rows=4, prefill_chunks=1, context_tokens=20, num_running=5)
