@@ -1,10 +1,11 @@
 """The order of one pass of the actor is a contract; this file pins it, phase by phase."""
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from arriero.core.events import CancelById, CancelTarget, Event
-from arriero.core.ids import RequestId, Time
+from arriero.core.ids import Epoch, RequestId, Time
 from arriero.core.plan import BatchPlan, StepOutcome
 from arriero.core.request import Request
 from arriero.engine.actor import PHASES, Actor, ActorOptions, Answer, Run, Settle, Wait
@@ -64,6 +65,10 @@ class Recorder:
         """Not a phase."""
 
 
+def submission(request: Request, epoch: Epoch) -> Submit:
+    return Submit(request, RequestHandle(request.request_id, epoch, None, lambda _: None))
+
+
 def one_life() -> list[str]:
     """One request of three tokens and one that is cancelled, driven by hand; every phase in order."""
     backend, inbox, phases = ScriptedBackend(), Inbox(), list[str]()
@@ -93,7 +98,7 @@ def one_life() -> list[str]:
     )
     for number in (1, 2):
         request = Request(request_id=RequestId(number), prompt=(5, 6), max_tokens=1 + 2 * number, arrival_at=0)
-        inbox.submit(lambda epoch, r=request: Submit(r, RequestHandle(r.request_id, epoch, None, print)))
+        inbox.submit(partial(submission, request))
     steps = actor.loop()
     answer: Answer | None = None
     while True:
@@ -115,7 +120,7 @@ def one_life() -> list[str]:
                     inbox.post(Cancel(CancelById(RequestId(2))))
 
 
-def test_the_order_of_phases_is_pinned(blessing: bool) -> None:
+def test_the_order_of_phases_is_pinned(blessing: bool) -> None:  # noqa: FBT001 - a fixture
     text = "\n".join(one_life()) + "\n"
     if blessing:
         GOLDEN.write_text(text)
@@ -123,7 +128,7 @@ def test_the_order_of_phases_is_pinned(blessing: bool) -> None:
 
 
 def test_no_pass_leaves_the_published_order() -> None:
-    passes = [[]]
+    passes: list[list[str]] = [[]]
     for phase in one_life():
         passes[-1].append(phase.partition(" ")[0])
         if phase.startswith("record"):

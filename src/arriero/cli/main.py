@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from arriero import __version__
 from arriero.cli.sources import LineParser
-from arriero.core.errors import ArrieroError, CallerError, ConfigError
+from arriero.core.errors import ArrieroError, CallerError, ConfigError, DataError
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -33,6 +33,7 @@ COMMANDS: Final = (
     Command("serve", "arriero.cli.serve", "serve a model over HTTP"),
     Command("generate", "arriero.cli.generate", "answer one prompt in the terminal"),
     Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
+    Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),
 )
 
 
@@ -41,12 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         return _dispatch(words)
-    except (ConfigError, CallerError) as error:
-        print(f"arriero: {error}", file=sys.stderr)
-        return EXIT_MISUSE
     except ArrieroError as error:
-        print(f"arriero: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        return _complain(error)
     except SystemExit as stop:  # after --help and --version
         return int(stop.code or EXIT_OK)
     except KeyboardInterrupt:
@@ -56,6 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read us has gone; without this the interpreter complains again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+
+
+def _complain(error: ArrieroError) -> int:
+    place = f"{error.file}: " if isinstance(error, DataError) and error.file is not None else ""
+    print(f"arriero: {place}{error}", file=sys.stderr)
+    return EXIT_MISUSE if isinstance(error, ConfigError | CallerError | DataError) else EXIT_FAILED
 
 
 def _dispatch(words: list[str]) -> int:

@@ -138,15 +138,15 @@ class Actor:
                 yield from self._settle(self._apply(message, began_at))
             plan = self.scheduler.plan(began_at)
             yield from self._settle(plan.events)
-            outcome = None
+            outcome, committed_at = None, None
             if plan.rows:
                 answer = yield Run(plan)
                 assert answer is not None, "Run is answered with an outcome"
                 assert not isinstance(answer, list | dict), "Run is answered with an outcome"
-                outcome = answer
-                yield from self._settle(self.scheduler.commit(outcome, self._clock()))
+                outcome, committed_at = answer, self._clock()
+                yield from self._settle(self.scheduler.commit(outcome, committed_at))
             idle_us = 0 if idle_from is None else int(began_at - idle_from)
-            self._record(messages, plan, outcome, began_at, idle_us)
+            self._record(messages, plan, outcome, (began_at, committed_at), idle_us)
             until = self._next(plan)
             if until is None and self._must_end():
                 # what still waits can never be admitted
@@ -189,7 +189,12 @@ class Actor:
             self._log.extend(events)
 
     def _record(
-        self, messages: list[Message], plan: BatchPlan, outcome: StepOutcome | None, began_at: Time, idle_us: int
+        self,
+        messages: list[Message],
+        plan: BatchPlan,
+        outcome: StepOutcome | None,
+        times: tuple[Time, Time | None],
+        idle_us: int,
     ) -> None:
         if self._options.check:
             check_scheduler(self.scheduler)
@@ -205,8 +210,9 @@ class Actor:
                     plan=plan,
                     outcome=outcome,
                     events=tuple(self._log),
-                    began_at=began_at,
+                    began_at=times[0],
                     ended_at=ended_at,
+                    committed_at=times[1],
                     decode_us=self.executor.counts.decode_ns // 1000 if plan.rows else 0,
                     idle_us=idle_us,
                     snapshot=self.snapshot,

@@ -107,6 +107,7 @@ class StepRecord:
         outcome: None if there were no rows.
         events: of messages, plan and commit, in order; KV operations included.
         began_at, ended_at: before the messages were applied, after the last event was told.
+        committed_at: when the outcome was taken over; None if there were no rows.
         decode_us: inside the decode call; 0 without one.
         idle_us: asleep before this step.
     """
@@ -120,6 +121,7 @@ class StepRecord:
     decode_us: int
     idle_us: int
     snapshot: EngineSnapshot
+    committed_at: Time | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

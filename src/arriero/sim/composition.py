@@ -5,7 +5,7 @@ from typing import assert_never
 from arriero.core.errors import BadJournal, ConfigError
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.sequence_ids import LowestFirst, PooledIds, SequenceIds
-from arriero.record.journal_schema import (
+from arriero.record.journal_setup import (
     DecodeFirstSetup,
     IdsSetup,
     LowestFirstSetup,

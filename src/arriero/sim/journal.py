@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from arriero.core.ids import Time
 from arriero.record.journal import JournalEnd, JournalLines, JournalStep
-from arriero.record.journal_schema import Setup, TimeLine
+from arriero.record.journal_schema import TimeLine
+from arriero.record.journal_setup import Setup
 from arriero.sim.simulator import Cancellation, SimulatedStep
 
 

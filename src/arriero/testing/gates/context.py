@@ -6,18 +6,11 @@ the same function runs small in tests.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from arriero.backend.context import ContextOptions, FlashAttention
-from arriero.backend.llama_cpp import LlamaCppBackend
-from arriero.backend.llama_model import LlamaModel
-from arriero.backend.protocol import Backend
-from arriero.core.config import ServeConfig
-from arriero.core.config import FlashAttention as FlashWord
-from arriero.core.config import KvLayout
 from arriero.core.ids import TokenId
 from arriero.engine.placement import Dedicated, Placement
-from arriero.tokens.vocabulary import Vocabulary
+from arriero.testing.gates.backends import Backends, Shape
 
 PROMPT: Final = "Hello, my name is"
 NARRATIVE: Final = (
@@ -38,6 +31,7 @@ class GateSize:
         num_pairs: half of the cancel plan: so many requests of the second budget and of the third.
         num_waiting: waiting requests of the gates on completed slots.
         load_clients, load_slots, load_requests: the closed loop.
+        probe_lengths: prompts that arrive beside a decoding request.
         words: for reports.
     """
 
@@ -49,6 +43,7 @@ class GateSize:
     load_clients: int = 16
     load_slots: int = 4
     load_requests: int = 320
+    probe_lengths: tuple[int, ...] = (11, 79, 251, 977)
     words: str
 
     @property
@@ -71,75 +66,9 @@ SMALL: Final = GateSize(
     num_pairs=1,
     num_waiting=2,
     load_requests=64,
+    probe_lengths=(11, 79),
     words="small",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What a gate asks of a backend.
-
-    Attributes:
-        num_sequences: slots.
-        positions: what one sequence must be able to hold, at least.
-        num_rows: rows of one decode call; None takes the configured batch.
-        exact: memory in which a request's bits need not depend on its company.
-        as_configured: layout and attention exactly as configured, whatever that means for the tokens.
-    """
-
-    num_sequences: int
-    positions: int
-    num_rows: int | None = None
-    exact: bool = False
-    as_configured: bool = False
-
-
-class Backends(Protocol):
-    """Makes backends over one model."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The model's tokens."""
-        ...
-
-    def make(self, shape: Shape) -> Backend:
-        """A fresh backend, whose owner closes it."""
-        ...
-
-
-class LlamaBackends:
-    """Contexts of one loaded model, which must outlive them."""
-
-    def __init__(self, model: LlamaModel, vocabulary: Vocabulary, config: ServeConfig) -> None:
-        """`config` gives threads, batch, and the context's share of one sequence."""
-        self._model = model
-        self._vocabulary = vocabulary
-        self._config = config
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The model's tokens."""
-        return self._vocabulary
-
-    def make(self, shape: Shape) -> LlamaCppBackend:
-        """A fresh context; flash attention is off unless it is asked for, since it makes tokens depend on company."""
-        config = self._config
-        cells = max(shape.positions, config.ctx_size // config.sequences)
-        flash = config.flash_attn
-        if shape.exact or (flash is FlashWord.AUTO and not shape.as_configured):
-            flash = FlashWord.OFF
-        threads = config.threads
-        options = ContextOptions(
-            ctx_size=config.ctx_size if shape.as_configured else cells * shape.num_sequences,
-            num_sequences=shape.num_sequences,
-            num_rows=config.batch if shape.num_rows is None else shape.num_rows,
-            micro_batch=config.micro_batch,
-            num_threads=None if threads is None else threads.decode,
-            num_threads_batch=None if threads is None else threads.prefill,
-            unified=config.kv is KvLayout.UNIFIED and not shape.exact,
-            flash_attention=FlashAttention(flash.value),
-        )
-        return LlamaCppBackend(self._model, options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +96,15 @@ class GateContext:
     def prompt(self) -> tuple[TokenId, ...]:
         """The tokens of the usual prompt; its length is P."""
         return tuple(self.backends.vocabulary.encode(PROMPT, add_special=True, parse_special=False))
+
+    def shape_of_mix(self, num_sequences: int) -> Shape:
+        """So many slots, and as many usual prompts preloaded, with the budgets of this size."""
+        num_prompt = len(self.prompt)
+        return Shape(
+            num_sequences=num_sequences,
+            positions=num_prompt + max(self.size.budgets),
+            preloaded_rows=num_prompt * num_sequences,
+        )
 
     def tokens(self, length: int, start: int = 0) -> tuple[TokenId, ...]:
         """A prompt of exactly so many tokens; another `start` gives another content."""

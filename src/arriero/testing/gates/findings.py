@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-Count: TypeAlias = int | float | str | None | list[int]
+Count: TypeAlias = int | float | str | list[int] | None
 
 
 class GateReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +53,12 @@ class Findings:
 
     def count(self, name: str, seen: Count | Iterable[int]) -> None:
         """Note a figure without comparing it."""
-        self.counts[name] = seen if isinstance(seen, int | float | str) or seen is None else list(seen)
+        self.counts[name] = _plain(seen)
 
     def equal(self, name: str, seen: Count | Iterable[int], promised: Count | Iterable[int]) -> None:
         """Note a figure that must be exactly this."""
         self.count(name, seen)
-        wanted = promised if isinstance(promised, int | float | str) or promised is None else list(promised)
+        wanted = _plain(promised)
         if self.counts[name] != wanted:
             self.broke(f"{name} is {self.counts[name]}, promised {wanted}")
 
@@ -70,3 +70,10 @@ class Findings:
     def broke(self, what: str) -> None:
         """Note a broken promise."""
         self._broken.append(what)
+
+
+def _plain(value: Count | Iterable[int]) -> Count:
+    """The value as it can be written; a word of an enumeration becomes its text."""
+    if isinstance(value, str):
+        return str(value)
+    return value if isinstance(value, int | float) or value is None else list(value)

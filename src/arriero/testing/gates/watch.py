@@ -1,13 +1,14 @@
 """What watches and steers a run, between two steps and on the engine's side: no clock decides anything.
 
-    StepLog       keeps every step, every result and the summary
-    CancelPlan    posts a cancel when a request has come so far, so the next step observes it
-    ArrivalPlan   releases a submitter thread when a step ends, and waits until it has acknowledged
+StepLog       keeps every step, every result and the summary
+CancelPlan    posts a cancel when a request has come so far, so the next step observes it
+ArrivalPlan   releases a submitter thread when a step ends, and waits until it has acknowledged
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final, Self, TypeVar
 
 from arriero.core.events import Event, TokenEmitted
 from arriero.core.ids import StepNumber, Time
@@ -39,6 +40,7 @@ class StepLog:
         self.summary: EngineSummary | None = None
         self.problems: list[str] = []
         self._after_step: list[AfterStep] = []
+        self._rows: dict[int, list[tuple[StepNumber, Row]]] = {}
 
     def after_step(self, callback: AfterStep) -> None:
         """Call this when a step is over, before the next one takes its messages."""
@@ -50,6 +52,8 @@ class StepLog:
     def on_step(self, record: StepRecord) -> None:
         """Keep a step, then let the callbacks act on it."""
         self.records.append(record)
+        for row in record.plan.rows:
+            self._rows.setdefault(row.request.request_id, []).append((record.plan.step, row))
         for callback in self._after_step:
             try:
                 callback(record)
@@ -86,12 +90,9 @@ class StepLog:
         message = f"there was no step {step}"
         raise LookupError(message)
 
-    def rows_of(self, request_id: int) -> Iterator[tuple[StepNumber, Row]]:
-        """Steps and rows of one request."""
-        for record in self.records:
-            for row in record.plan.rows:
-                if row.request.request_id == request_id:
-                    yield record.plan.step, row
+    def rows_of(self, request_id: int) -> list[tuple[StepNumber, Row]]:
+        """Steps and rows of one request, of all its lives."""
+        return self._rows.get(request_id, [])
 
     def chunks_of(self, request_id: int) -> list[int]:
         """Lengths of the prompt chunks of one request, in order."""
@@ -141,27 +142,40 @@ class CancelPlan:
 class ArrivalPlan:
     """Requests from another thread, released when a step ends and acknowledged before the next one begins.
 
+    Used as a context manager around the run; its thread ends with it.
+
     Attributes:
         fired: how often the release was given.
         acknowledged: how often the submitter said that it was done.
     """
 
-    def __init__(self, release_step: StepNumber, submit: Callable[[], None]) -> None:
-        """`submit` runs once, on a thread of its own; start it with `start`, before the engine."""
+    def __init__(self, release_step: StepNumber, submit: Callable[[], object]) -> None:
+        """`submit` runs once, on a thread of its own."""
         self.fired = 0
         self.acknowledged = 0
         self._release_step = release_step
         self._submit = submit
         self._release = threading.Event()
         self._done = threading.Event()
+        self._problem: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="gate-submitter", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Start the submitter, which waits for its release."""
         self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Let the submitter go, released or not."""
+        self._release.set()
+        self._thread.join()
 
     def __call__(self, record: StepRecord) -> None:
-        """Give the release at its step; returns when it was acknowledged."""
+        """Give the release at its step; returns when it was acknowledged.
+
+        Raises:
+            TimeoutError: it was not acknowledged; or whatever the submitter raised.
+        """
         if record.plan.step != self._release_step or self.fired:
             return
         self.fired += 1
@@ -169,11 +183,16 @@ class ArrivalPlan:
         if not self._done.wait(ACKNOWLEDGE_WITHIN_S):
             message = f"the submitter did not acknowledge within {ACKNOWLEDGE_WITHIN_S} s"
             raise TimeoutError(message)
+        if self._problem is not None:
+            raise self._problem
         self.acknowledged += 1
 
     def _run(self) -> None:
         self._release.wait()
         try:
-            self._submit()
+            if self.fired:
+                self._submit()
+        except Exception as problem:  # noqa: BLE001 - raised again where the gate sees it
+            self._problem = problem
         finally:
             self._done.set()
