@@ -1,4 +1,4 @@
-"""What a server needs from the system, asked for before a model is loaded: its port, its certificate, its file."""
+"""What a server needs from the system, asked for before a model is loaded: its port, its certificate, its files."""
 
 import errno
 import os
@@ -9,6 +9,7 @@ from typing import Final
 
 from arriero.core.config import ServeConfig
 from arriero.core.errors import ConfigError, PortInUse
+from arriero.record.lines import STANDARD_ERROR
 
 PENDING_CONNECTIONS: Final = 2048  # kept by the system until the server takes them
 
@@ -46,20 +47,25 @@ def listen(reserved: socket.socket, host: str) -> None:
 
 
 def check_files(config: ServeConfig) -> None:
-    """Whether the certificate loads and the diagnostics file can be appended to.
+    """Whether the certificate loads and the files of records can be appended to.
 
     Raises:
         ConfigError: not so.
     """
     if config.ssl_certfile is not None and config.ssl_keyfile is not None:
         _check_certificate(config.ssl_certfile, config.ssl_keyfile)
-    if config.diagnostics not in {None, "-"}:
-        path = Path(str(config.diagnostics))
-        try:
-            path.open("a", encoding="utf-8").close()
-        except OSError as error:
-            reason = str(error.strerror).lower()
-            raise ConfigError(f"--diagnostics {path}: {reason}; name a file that can be written") from None
+    _check_record_file("--diagnostics", config.diagnostics)
+    _check_record_file("--journal", config.journal)
+
+
+def _check_record_file(flag: str, file: str | None) -> None:
+    if file is None or file == STANDARD_ERROR:
+        return
+    try:
+        Path(file).open("a", encoding="utf-8").close()
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise ConfigError(f"{flag} {file}: {reason}; name a file that can be written") from None
 
 
 def _check_certificate(certificate: str, key: str) -> None:

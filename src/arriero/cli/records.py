@@ -1,15 +1,19 @@
-"""What is written down while a server runs: diagnostics rows and the lifecycle trace, each only if asked for."""
+"""What is written down while a server runs: diagnostics rows, journal and lifecycle trace, each only if asked for."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from arriero.backend.protocol import BackendLimits
+from arriero.cli.loading import engine_options
 from arriero.core.config import ServeConfig
 from arriero.engine.diagnostics import Diagnostics
+from arriero.engine.journal import Journal
 from arriero.engine.observer import Observer
 from arriero.engine.trace import Tracer
 from arriero.http.request_log import RequestLog
 from arriero.record.diagnostics import RequestRows, gap_line
+from arriero.record.journal import JournalLines
 from arriero.record.lines import STANDARD_ERROR, LineWriter
 from arriero.record.trace import trace_gap_line
 
@@ -28,13 +32,13 @@ class Records:
 
 
 @contextmanager
-def open_records(config: ServeConfig) -> Generator[Records]:
+def open_records(config: ServeConfig, limits: BackendLimits) -> Generator[Records]:
     """Open what the configuration asks for; everything is on disk when the block ends. The engine must end inside it.
 
-    The trace goes to standard error.
+    The trace goes to standard error. `limits` are those of the engine's backend.
 
     Raises:
-        ConfigError: the diagnostics file cannot be written.
+        ConfigError: a file cannot be written.
     """
     observers: list[Observer] = []
     request_log: RequestLog | None = None
@@ -43,6 +47,10 @@ def open_records(config: ServeConfig) -> Generator[Records]:
             rows = writers.enter_context(LineWriter.to_path(config.diagnostics, gap_line, option="--diagnostics"))
             observers.append(Diagnostics(rows))
             request_log = RequestRows(rows)
+        if config.journal is not None:
+            journal = JournalLines()
+            sink = writers.enter_context(LineWriter.to_path(config.journal, journal.gap, option="--journal"))
+            observers.append(Journal(sink, journal, limits, engine_options(config)))
         if config.trace:
             lines = writers.enter_context(LineWriter.to_path(STANDARD_ERROR, trace_gap_line, option="--trace"))
             observers.append(Tracer(lines, pool=config.placement.value, checks_siblings=config.check))

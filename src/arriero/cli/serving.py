@@ -51,7 +51,10 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
         loaded = load_model(config)
     try:
         loop_factory = uvicorn.Config(_no_app, log_config=None).get_loop_factory()
-        with open_records(config) as records, asyncio.Runner(loop_factory=loop_factory) as runner:
+        with (
+            open_records(config, loaded.backend.limits) as records,
+            asyncio.Runner(loop_factory=loop_factory) as runner,
+        ):
             summary = runner.run(_serve(config, loaded, records, reserved))
     finally:
         loaded.close()

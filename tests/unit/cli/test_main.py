@@ -56,7 +56,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "no command given; see arriero --help"),
         (["serv"], "serv: no such command; did you mean serve?"),
-        (["dance"], "dance: no such command; use serve, generate or gate"),
+        (["dance"], "dance: no such command; use serve, generate"),
         (["--verbose"], "unrecognized arguments: --verbose; see arriero --help"),
         (["gate", "--placement", "moon"], "argument --placement: invalid choice: 'moon'"),
         (["gate", "run", "--budgets", "0"], "--budgets 0: 0 is too low; use 1 or more"),

@@ -1,0 +1,1 @@
+"""The verbs of `arriero sim`, one file each."""

@@ -1,0 +1,136 @@
+"""One run of the published serving lab: its inputs, checked; its rows, reconciled while they are written."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from arriero.cli.simulation.output import new_file
+from arriero.cli.simulation.tracking import tracked
+from arriero.core.errors import ConfigError
+from arriero.record.lab_check import LabChecker
+from arriero.record.lab_config import LabConfig
+from arriero.record.lab_envelope import check_envelope
+from arriero.record.lab_file import LabResult, lab_life
+from arriero.record.lab_matrix import find_below
+from arriero.record.lab_place import Place
+from arriero.record.lab_rows import IterationRow, LabRow, RequestRow, encode_row
+from arriero.record.lab_run import WorkloadManifest, encode_run
+from arriero.record.provenance import lab_run_row
+from arriero.workload.files import Workload, read_workload
+from arriero.workload.manifest import Manifest, check_manifest, make_manifest, read_manifest
+from arriero.workload.records import WorkloadRecord, numbered
+
+Simulate: TypeAlias = Callable[[LabConfig, Sequence[WorkloadRecord], bool], Iterator[LabRow]]
+"""Configuration, records, whether iteration rows are wanted → rows in the order of the file."""
+
+FOREIGN: Final = "unknown"
+
+
+class LabInputs(NamedTuple):
+    """What one run needs."""
+
+    config: LabConfig
+    records: tuple[WorkloadRecord, ...]  # numbered: by (arrival, id)
+    manifest: WorkloadManifest
+
+
+class Files(NamedTuple):
+    """Where a configuration and its workload stand."""
+
+    config: Path
+    workload: Path | None  # None: where the configuration says, below the root
+    manifest: Path | None
+    root: Path
+
+
+def load(config: LabConfig, files: Files) -> LabInputs:
+    """Read and check workload and manifest.
+
+    A workload that is named without a manifest, and has none beside it, gets one that says its arrivals as they stand.
+
+    Raises:
+        DataError: a file cannot be used, or they do not belong together.
+    """
+    place = str(files.config)
+    if files.workload is None:
+        path = find_below(files.root, config.workload.path, file=place, field="workload.path")
+        manifest_path = files.manifest or find_below(
+            files.root, config.workload.manifest_path, file=place, field="workload.manifest_path"
+        )
+    else:
+        path = files.workload
+        beside = path.with_name(f"{path.name.removesuffix('.jsonl')}.manifest.json")
+        manifest_path = files.manifest or (beside if beside.exists() else None)
+    workload = read_workload(path)
+    manifest = made_up(workload, config.run_seed) if manifest_path is None else read_manifest(manifest_path)
+    check_manifest(manifest, workload, run_seed=config.run_seed, file=str(manifest_path or path))
+    published = msgspec.convert(msgspec.to_builtins(manifest), WorkloadManifest)
+    return LabInputs(config, tuple(numbered(workload.records)), published)
+
+
+def made_up(workload: Workload, seed: int) -> Manifest:
+    """A manifest for a workload of unknown origin: its arrivals as they stand.
+
+    Raises:
+        ConfigError: its requests are of several classes, which no manifest can say.
+    """
+    classes = sorted({str(record.workload_class) for record in workload.records}) or ["mixed"]
+    if len(classes) > 1:
+        raise ConfigError(f"the workload holds the classes {' and '.join(classes)}; use one workload_class a file")
+    times = [record.arrival_time_us for record in workload.records]
+    arrival = {"mode": "manual", "timestamps_us": times}
+    if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):
+        raise ConfigError("the workload's lines are not in the order of arrival; sort them, or name a --manifest")
+    config = {
+        "schema_version": "serving-workload-v1",
+        "workload_class": classes[0],
+        "request_count": len(times),
+        "seed": seed,
+        "arrival": arrival,
+    }
+    return make_manifest(FOREIGN, config, workload.sha256)
+
+
+def run_lab(
+    inputs: LabInputs, out: Path, simulate: Simulate, command: Sequence[str], *, force: bool, with_iterations: bool
+) -> LabResult:
+    """Simulate, reconcile and write; the file appears whole or not at all.
+
+    Raises:
+        DataError: the run is refused as a whole, or its rows do not fit together, which is a fault of ours.
+    """
+    config = inputs.config
+    run = lab_run_row(config, inputs.manifest, command)
+    checker = LabChecker(config, str(out), with_iterations=with_iterations)
+    requests = []
+    num_iterations, line = 0, 1
+    rows = simulate(config, inputs.records, with_iterations)
+    last_arrival = inputs.records[-1].arrival_time_us if inputs.records else 0
+    with new_file(out, force=force) as file:
+        file.write(encode_run(run) + b"\n")
+        for row in tracked(rows, config.name, last_arrival, _time_of):
+            line += 1
+            checker.add(row, line)
+            if isinstance(row, IterationRow):
+                num_iterations += 1
+            elif isinstance(row, RequestRow):
+                check_envelope(row, inputs.records[len(requests)], Place(str(out), line))
+                requests.append(lab_life(row))
+            file.write(encode_row(row) + b"\n")
+        summary = checker.finish(line)
+    return LabResult(run, config, num_iterations, tuple(requests), summary)
+
+
+def published_simulator(
+    config: LabConfig, records: Sequence[WorkloadRecord], with_iterations: bool
+) -> Iterator[LabRow]:  # noqa: FBT001
+    """The preset."""
+    from arriero.sim.runs import run_serving_lab
+
+    return run_serving_lab(config, records, with_iterations=with_iterations)
+
+
+def _time_of(row: LabRow) -> int | None:
+    return row.end_time_us if isinstance(row, IterationRow) else None

@@ -1,0 +1,118 @@
+"""`arriero sim mixed-decode`: the published simulator of rows and slots."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from arriero.cli.simulation.numbers import amount, positive
+from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_text
+from arriero.cli.sources import LineParser, make_parser
+from arriero.core.errors import ConfigError
+from arriero.metrics.mixed_decode import MixedCost, MixedFigures, MixedPolicy, MixedRun, mixed_figures
+from arriero.sim.mixed_workloads import NAMES, REALISTIC, mixed_workload
+
+_LETTERS: Final = dict(zip("ABCDEFM", NAMES, strict=True))
+_SHORT: Final = {
+    MixedPolicy.FIFO: "fifo", MixedPolicy.STATIC: "static", MixedPolicy.CONTINUOUS: "continuous",
+}  # fmt: skip
+REALISTIC_SEED: Final = 7
+DEFAULT_SEED: Final = 42
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table of every workload, or of one; write its CSV files if a folder is named.
+
+    Raises:
+        ConfigError: an option that cannot work. InvariantViolation: a rule of the simulator was broken.
+    """
+    flags = _parser().parse_args(arguments)
+    policies = [MixedPolicy(name) for name in dict.fromkeys(flags.policy or [each.value for each in MixedPolicy])]
+    cost = MixedCost(
+        base=flags.base_ms,
+        prompt_token=flags.prompt_token_ms,
+        decode_token=flags.decode_token_ms,
+        active_slot=flags.active_slot_ms,
+        stream_emit=flags.stream_emit_ms,
+    )
+    if flags.workload is None and flags.out is not None:
+        raise ConfigError("--out: needs one --workload, since a folder holds the files of one; name it")
+    names = [_LETTERS.get(flags.workload, flags.workload)] if flags.workload else list(NAMES)
+    print(_HEADINGS)
+    for name in names:
+        runs = _run(name, flags, policies, cost)
+        for policy, run in runs.items():
+            print(_line(name, policy, mixed_figures(run)))
+        if flags.out is not None:
+            _write(name, flags, cost, runs)
+    return 0
+
+
+def _run(name: str, flags: Namespace, policies: Sequence[MixedPolicy], cost: MixedCost) -> dict[MixedPolicy, MixedRun]:
+    from arriero.sim.runs import run_mixed_decode
+
+    requests = mixed_workload(name, cap=flags.cap, seed=_seed(name, flags))
+    return {
+        policy: run_mixed_decode(policy, requests, num_slots=flags.slots, n_batch=flags.n_batch, cost=cost)
+        for policy in policies
+    }
+
+
+def _seed(name: str, flags: Namespace) -> int:
+    if flags.seed is not None:
+        return int(flags.seed)
+    return REALISTIC_SEED if name == REALISTIC else DEFAULT_SEED
+
+
+def _write(name: str, flags: Namespace, cost: MixedCost, runs: dict[MixedPolicy, MixedRun]) -> None:
+    from arriero.record.mixed_csv import MixedSetup, iterations_csv, requests_csv, run_id, summary_csv
+
+    setup = MixedSetup(name, flags.cap, flags.slots, flags.n_batch, _seed(name, flags), cost)
+    folder = Path(flags.out) / run_id(setup, runs)
+    files: dict[Path, str] = {folder / "summary.csv": summary_csv(setup, runs)}
+    for policy, run in runs.items():
+        files[folder / f"{policy}_requests.csv"] = requests_csv(run)
+        files[folder / f"{policy}_iterations.csv"] = iterations_csv(run)
+    require_absent(list(files), force=flags.force)
+    for path, text in files.items():
+        write_text(path, text, force=flags.force)
+    print(f"{folder}: {len(files)} files")
+
+
+_COLUMNS: Final = ("total_latency_ms_p50", "total_latency_ms_p95", "total_latency_ms_p99", "ttft_ms_p50", "ttft_ms_p95",
+                   "ttft_ms_p99")  # fmt: skip
+_HEADINGS: Final = (
+    f"{'workload':<26} {'policy':<10} {'makespan':>9}"
+    f" {'lat p50':>9} {'p95':>9} {'p99':>9} {'TTFT p50':>9} {'p95':>9} {'p99':>9}"
+    f" {'rows/call':>9} {'calls':>6} {'iters':>6} {'rows':>6}"
+)
+
+
+def _line(name: str, policy: MixedPolicy, figures: MixedFigures) -> str:
+    details = figures.details
+    times = " ".join(f"{details[column]:9.3f}" for column in _COLUMNS)
+    iterations = int(details["n_iterations"])
+    rows = round(details["average_batch_rows"] * iterations)
+    return (
+        f"{name:<26} {_SHORT[policy]:<10} {figures.makespan_ms:9.3f} {times}"
+        f" {figures.tokens_per_decode_call:9.3f} {figures.decode_calls:6d} {iterations:6d} {rows:6d}"
+    )
+
+
+def _parser() -> LineParser:
+    parser = make_parser("sim mixed-decode", "Three policies on rows and slots, in float milliseconds.")
+    names = ", ".join(f"{letter} {name}" for letter, name in _LETTERS.items())
+    parser.add_argument("--workload", metavar="NAME", help=f"one of {names} (default: all of them)")
+    parser.add_argument("--policy", action="append", choices=[each.value for each in MixedPolicy], help="only this one")
+    parser.add_argument("--slots", type=positive, default=4, metavar="N", help="slots (default: 4)")
+    parser.add_argument("--n-batch", type=positive, default=128, metavar="N", help="rows of a call (default: 128)")
+    parser.add_argument("--cap", type=positive, metavar="N", help="requests at most")
+    says = f"for {REALISTIC} (default: {REALISTIC_SEED}; of the others only the id of the run, {DEFAULT_SEED})"
+    parser.add_argument("--seed", type=positive, metavar="N", help=says)
+    for name, value in (("base", 1.0), ("prompt-token", 0.05), ("decode-token", 0.5), ("active-slot", 0.0),
+                        ("stream-emit", 0.0)):  # fmt: skip
+        parser.add_argument(f"--{name}-ms", type=amount, default=value, metavar="MS", help=f"cost (default: {value})")
+    example = f"{ROOT}/mixed-decode"
+    parser.add_argument("--out", metavar="DIR", help=f"write the CSV files into a folder below it, such as {example}")
+    add_force(parser)
+    return parser

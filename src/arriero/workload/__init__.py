@@ -1,0 +1,1 @@
+"""Workloads: who asks for how much and when, as files that can be checked, made again and described."""
