@@ -16,6 +16,8 @@ Importing the package loads none of them; each name below is loaded when it is f
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from arriero.core.version import VERSION
+
 if TYPE_CHECKING:
     from arriero.backend.context import ContextOptions
     from arriero.backend.llama_cpp import LlamaCppBackend
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from arriero.scheduler.scheduler import Scheduler
     from arriero.sim.simulator import Simulator
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = (
     "ArrieroError",
