@@ -47,6 +47,9 @@ from arriero.scheduler.scheduler import Scheduler
 PHASES: Final = ("take", "apply", "plan", "settle", "run", "commit", "settle", "record")
 """The order of one pass; a test compares it with what a pass really does."""
 
+PUBLISH_EVERY_US: Final = 20_000
+"""How old the published figures may be while nothing but tokens is added to them."""
+
 UNHEALTHY_AFTER: Final = 2
 """Decode calls in a row in which every sequence failed alone, after which the engine takes no new work."""
 
@@ -123,6 +126,7 @@ class Actor:
         self._log: list[Event] = []
         self._shutting_down = False
         self._failed_in_a_row = 0
+        self._has_changed = True  # more than tokens were added since figures were published
         self.snapshot = self._take_snapshot(clock())
 
     def loop(self) -> Steps:
@@ -202,6 +206,7 @@ class Actor:
         self._totals["steps"] += 1
         self._totals["prefill_rows"] += plan.shape.prefill_rows
         ended_at = self._clock()
+        self._has_changed |= not plan.rows
         self._end_of_step(ended_at)
         if self._observers:
             self._observers.step(
@@ -214,6 +219,7 @@ class Actor:
                     ended_at=ended_at,
                     committed_at=times[1],
                     decode_us=self.executor.counts.decode_ns // 1000 if plan.rows else 0,
+                    decode_calls=self.executor.counts.calls_of_step if plan.rows else 0,
                     idle_us=idle_us,
                     snapshot=self.snapshot,
                 )
@@ -226,7 +232,9 @@ class Actor:
             handle.cancel(CancelReason.SLOW_CONSUMER)
         for result in self._requests.take_ended():
             self._observers.end(result)
-        self.snapshot = self._take_snapshot(now)
+        if self._has_changed or now - self.snapshot.at >= PUBLISH_EVERY_US:
+            self._has_changed = False
+            self.snapshot = self._take_snapshot(now)
 
     def _next(self, plan: BatchPlan) -> Until:
         """When to go on: at once after rows, else at the plan's word, else (None) when a message comes."""
@@ -295,9 +303,11 @@ class Actor:
     def _count(self, events: tuple[Event, ...]) -> None:
         totals = self._totals
         for event in events:
+            if isinstance(event, TokenEmitted):
+                totals["emitted_tokens"] += 1
+                continue
+            self._has_changed = True
             match event:
-                case TokenEmitted():
-                    totals["emitted_tokens"] += 1
                 case Admitted(step=step, resumed=resumed):
                     totals["admitted"] += step > 0 and not resumed
                 case Preempted(num_computed=num_computed):

@@ -26,7 +26,6 @@ class Diagnostics:
         """The sink stays its owner's, who closes it after the engine has ended."""
         self._sink = sink
         self._started_at: Time = 0
-        self._decode_calls = 0
         self._has_preloaded = False
 
     def on_start(self, at: Time) -> None:
@@ -36,10 +35,8 @@ class Diagnostics:
 
     def on_step(self, record: StepRecord) -> None:
         """Write the row of a step."""
-        decode_calls = record.snapshot.totals.decode_calls
         self._has_preloaded |= record.plan.step == 0
-        self._sink.put(partial(_iter_lines, record, self._started_at, decode_calls - self._decode_calls))
-        self._decode_calls = decode_calls
+        self._sink.put(partial(_iter_lines, record, self._started_at))
 
     def on_end(self, result: Result) -> None:
         """Nothing: ends are counted in the row of their step."""
@@ -50,15 +47,15 @@ class Diagnostics:
         self._sink.put(render, keep=True)
 
 
-def iter_row(record: StepRecord, started_at: Time, decode_calls: int) -> IterRow:
-    """The row of one step, in which the model was called so many times."""
+def iter_row(record: StepRecord, started_at: Time) -> IterRow:
+    """The row of one step."""
     plan, shape = record.plan, record.plan.shape
     scheduler = record.snapshot.scheduler
     ends = _count_ends(record.events)
     return IterRow(
         iter=plan.step,
         t_us_from_engine_start=int(record.began_at - started_at),
-        decoded=decode_calls > 0,
+        decoded=record.decode_calls > 0,
         outcome=None if record.outcome is None else _outcome_word(record.outcome),
         batch_n_tokens=shape.num_rows,
         prefill_rows_in_iter=shape.prefill_rows,
@@ -77,7 +74,7 @@ def iter_row(record: StepRecord, started_at: Time, decode_calls: int) -> IterRow
         evicted_in_iter=0,  # nothing stays in KV after its request, so there is nothing to evict
         prefill_requests_advanced=shape.prefill_chunks,
         prefill_caps_hit=tuple(cap.value for cap in plan.caps_hit),
-        decode_calls_in_iter=decode_calls,
+        decode_calls_in_iter=record.decode_calls,
         llama_decode_wall_us=record.decode_us,
         iter_wall_us=int(record.ended_at - record.began_at),
         idle_wait_us=record.idle_us,
@@ -107,8 +104,8 @@ def _start_lines(at: Time) -> tuple[bytes]:
     return (encode_row(EngineStartRow(schema=SCHEMA, engine_t_start_us_absolute=int(at))),)
 
 
-def _iter_lines(record: StepRecord, started_at: Time, decode_calls: int) -> tuple[bytes]:
-    return (encode_row(iter_row(record, started_at, decode_calls)),)
+def _iter_lines(record: StepRecord, started_at: Time) -> tuple[bytes]:
+    return (encode_row(iter_row(record, started_at)),)
 
 
 def _summary_lines(summary: EngineSummary, started_at: Time, *, has_preloaded: bool) -> tuple[bytes]:

@@ -37,6 +37,7 @@ class ExecutorCounts:
     decode_calls: int = 0
     decode_failures: int = 0
     decode_ns: int = 0  # of the last `run`
+    calls_of_step: int = 0  # of the last `run`
 
 
 class Executor:
@@ -70,10 +71,12 @@ class Executor:
 
     def run(self, plan: BatchPlan) -> StepOutcome:
         """Compute the rows of a plan and sample; sequences whose clearing was refused are left out."""
-        refused = self._take_refused()
-        dirty = {op.sequence_id for op in refused}
-        rows = [row for row in plan.rows if row.sequence_id not in dirty]
+        rows: Sequence[Row] = plan.rows
+        if refused := self._take_refused():
+            dirty = {op.sequence_id for op in refused}
+            rows = [row for row in rows if row.sequence_id not in dirty]
         self.counts.decode_ns = 0
+        self.counts.calls_of_step = 0
         try:
             tokens, failures = self._decode(rows)
         except KvExhausted:
@@ -98,6 +101,7 @@ class Executor:
             return {}, []
         began = time.perf_counter_ns()
         self.counts.decode_calls += 1
+        self.counts.calls_of_step += 1
         try:
             logits = self._backend.decode(rows)
         except DecodeError:
@@ -105,7 +109,7 @@ class Executor:
             raise
         finally:
             self.counts.decode_ns += time.perf_counter_ns() - began
-        return self._samplers.choose([row for row in rows if row.wants_logits], logits)
+        return self._samplers.choose(rows, logits)
 
     def _apart(
         self, rows: Sequence[Row], error: DecodeError
@@ -168,6 +172,8 @@ class Executor:
         return done
 
     def _take_refused(self) -> tuple[KvOp, ...]:
+        if not self._refused:
+            return ()
         refused = tuple(self._refused)
         self._refused.clear()
         return refused

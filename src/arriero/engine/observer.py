@@ -71,6 +71,9 @@ class EngineTotals:
 class EngineSnapshot:
     """Figures of one boundary between two steps.
 
+    Published whenever a request came, started, lost its slot or ended and whenever the loop has nothing to compute, and
+    else, while steps add nothing but tokens, some 20 ms apart: building them costs as much as planning.
+
     Attributes:
         at: when it was taken, on the engine's clock.
         has_work: whether any request was alive.
@@ -109,7 +112,9 @@ class StepRecord:
         began_at, ended_at: before the messages were applied, after the last event was told.
         committed_at: when the outcome was taken over; None if there were no rows.
         decode_us: inside the decode call; 0 without one.
+        decode_calls: 1, or more if a call failed and was repeated in parts; 0 without rows.
         idle_us: asleep before this step.
+        snapshot: the figures published last.
     """
 
     messages: tuple[Arrival | CancelTarget, ...]
@@ -119,6 +124,7 @@ class StepRecord:
     began_at: Time
     ended_at: Time
     decode_us: int
+    decode_calls: int
     idle_us: int
     snapshot: EngineSnapshot
     committed_at: Time | None = None

@@ -4,6 +4,8 @@ One tally for all name sets: `metric_names` says what each exported name shows o
 dictionary: arrival, first start, tokens and end of a request are all on the engine's clock.
 """
 
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +18,9 @@ from arriero.engine.actor import monotonic_us
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
 from arriero.http.tally import SIZES, Tally
+
+COUNT_TOGETHER: Final = 64
+"""Steps kept before they are counted: one by one their code would be cold after each decode call."""
 
 STAGES: Final = {
     RequestState.WAITING: "waiting",
@@ -42,7 +47,9 @@ class Metrics:
 
     def __init__(self, *, clock: Callable[[], Time] = monotonic_us) -> None:
         """Start empty; `clock` is the engine's."""
-        self.tally = Tally()
+        self._tally = Tally()
+        self._records: deque[StepRecord] = deque()
+        self._settling = threading.Lock()
         self._clock = clock
         self._lives: dict[RequestId, _Life] = {}
         self._stepped_at: Time | None = None
@@ -55,12 +62,11 @@ class Metrics:
         self._stepped_at = at
 
     def on_step(self, record: StepRecord) -> None:
-        """Count a step and what happened in it."""
-        for event in record.events:
-            self._tell(event)
-        if record.plan.rows:
-            self._count_rows(record)
-        self._gauge(record)
+        """Keep a step; steps are counted together, when their code is warm, and before the engine sleeps."""
+        self._stepped_at, self._has_work = record.ended_at, record.snapshot.has_work
+        self._records.append(record)
+        if not record.plan.rows or len(self._records) >= COUNT_TOGETHER:
+            self.settle()
 
     def on_end(self, result: Result) -> None:
         """Everything about an end is in the events of its step."""
@@ -68,24 +74,39 @@ class Metrics:
     def on_close(self, summary: EngineSummary) -> None:
         """Nothing runs any more."""
         del summary
+        self.settle()
         self._has_work = False
         for name in ("running", "waiting"):
-            self.tally.set(name, 0)
+            self._tally.set(name, 0)
+
+    # ── from both ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def tally(self) -> Tally:
+        """All counts and distributions, of every step so far."""
+        self.settle()
+        return self._tally
+
+    def settle(self) -> None:
+        """Count what was kept."""
+        with self._settling:
+            while self._records:
+                self._count(self._records.popleft())
 
     # ── from the event loop ─────────────────────────────────────────────────────────────────────────────────────────
 
     def count_request(self, endpoint: str, outcome: str) -> None:
         """A sequence was answered, or not."""
-        self.tally.add("requests", 1, endpoint, outcome)
+        self._tally.add("requests", 1, endpoint, outcome)
 
     def count_rejection(self, reason: str, latency_us: Time) -> None:
         """A request was refused before it reached the engine, so long after it came."""
-        self.tally.add("rejected", 1, reason)
-        self.tally.observe("rejection_latency", latency_us / 1e6)
+        self._tally.add("rejected", 1, reason)
+        self._tally.observe("rejection_latency", latency_us / 1e6)
 
     def observe_cancel(self, latency_us: Time) -> None:
         """A cancel was carried out, so long after it was noticed."""
-        self.tally.observe("cancel_latency", max(0, latency_us) / 1e6)
+        self._tally.observe("cancel_latency", max(0, latency_us) / 1e6)
 
     @property
     def step_age_s(self) -> float:
@@ -95,6 +116,13 @@ class Metrics:
         return max(0, self._clock() - self._stepped_at) / 1e6
 
     # ── helpers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, record: StepRecord) -> None:
+        for event in record.events:
+            self._tell(event)
+        if record.plan.rows:
+            self._count_rows(record)
+        self._gauge(record)
 
     def _tell(self, event: Event) -> None:
         match event:
@@ -106,8 +134,8 @@ class Metrics:
                 self._tell_start(event)
             case Preempted(request_id=request_id, num_computed=num_computed):
                 self._lives[request_id].num_preemptions += 1
-                self.tally.add("preemptions", 1, "recompute")
-                self.tally.add("repeated_rows", num_computed, "preemption")
+                self._tally.add("preemptions", 1, "recompute")
+                self._tally.add("repeated_rows", num_computed, "preemption")
             case Finished():
                 self._tell_end(event, self._lives.pop(event.request.request_id))
             case _:
@@ -118,12 +146,12 @@ class Metrics:
         if life.started_at is None:
             life.started_at = event.at
             num_prompt = len(event.request.prompt)
-            self.tally.add("prompt_tokens", num_prompt)
-            self.tally.observe("queue_time", (event.at - event.request.arrival_at) / 1e6)
+            self._tally.add("prompt_tokens", num_prompt)
+            self._tally.observe("queue_time", (event.at - event.request.arrival_at) / 1e6)
 
     def _tell_token(self, event: TokenEmitted) -> None:
         life = self._lives[event.request_id]
-        tally = self.tally
+        tally = self._tally
         if life.last_at is None:
             life.first_at = event.at
             tally.observe("ttft", (event.at - life.request.arrival_at) / 1e6)
@@ -136,7 +164,7 @@ class Metrics:
         tally.add("generated_tokens")
 
     def _tell_end(self, event: Finished, life: _Life) -> None:
-        tally = self.tally
+        tally = self._tally
         is_stop = event.cancel_reason is CancelReason.STOP
         tally.add("finished", 1, _finished_word(event))
         if event.reason is FinishReason.CANCELLED and event.cancel_reason is not None and not is_stop:
@@ -148,7 +176,7 @@ class Metrics:
 
     def _tell_answer(self, event: Finished, life: _Life) -> None:
         """Distributions over requests that ended normally."""
-        tally, request = self.tally, event.request
+        tally, request = self._tally, event.request
         ended_at = event.at if life.last_at is None else life.last_at
         tally.observe("e2e", (ended_at - request.arrival_at) / 1e6)
         tally.observe("request_prompt_tokens", len(request.prompt), bounds=SIZES)
@@ -169,7 +197,7 @@ class Metrics:
             tally.add("decode_seconds", decode_s)
 
     def _count_rows(self, record: StepRecord) -> None:
-        shape, tally = record.plan.shape, self.tally
+        shape, tally = record.plan.shape, self._tally
         repeat = _repeat_of(record.outcome)
         if repeat is not None:
             tally.add("repeated_rows", shape.num_rows, repeat)
@@ -188,8 +216,7 @@ class Metrics:
             tally.add("prefill_call_seconds", record.decode_us / 1e6)
 
     def _gauge(self, record: StepRecord) -> None:
-        snapshot, tally = record.snapshot, self.tally
-        self._stepped_at, self._has_work = snapshot.at, snapshot.has_work
+        snapshot, tally = record.snapshot, self._tally
         scheduler, kv = snapshot.scheduler, snapshot.scheduler.kv
         tally.set("running", scheduler.num_running)
         tally.set("waiting", scheduler.num_waiting)

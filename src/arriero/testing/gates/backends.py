@@ -1,0 +1,151 @@
+"""Backends: one loaded model, and a fresh context of any shape for each run."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.library import process_start, process_stop
+from arriero.backend.llama_cpp import LlamaCppBackend
+from arriero.backend.llama_model import LlamaModel
+from arriero.backend.models import resolve_model
+from arriero.backend.protocol import Backend
+from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
+from arriero.backend.vocabulary import LlamaVocabulary
+from arriero.core.config import BackendKind, KvLayout, ServeConfig
+from arriero.core.config import FlashAttention as FlashWord
+from arriero.tokens.vocabulary import NUM_BYTES, ByteVocabulary, Vocabulary
+
+STREAM_CELLS: Final = 256
+"""llama.cpp rounds the cells of a separate stream up to a multiple of this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a run asks of a backend.
+
+    Attributes:
+        num_sequences: slots.
+        positions: what one sequence must be able to hold, at least.
+        num_rows: rows of one decode call; None takes the configured batch.
+        preloaded_rows: prompt rows that come in one batch; where the configured one is too small, it is enlarged.
+        exact: memory in which a request's bits need not depend on its company.
+        as_configured: layout, attention and size exactly as configured, whatever that means for the tokens.
+    """
+
+    num_sequences: int
+    positions: int
+    num_rows: int | None = None
+    preloaded_rows: int = 0
+    exact: bool = False
+    as_configured: bool = False
+
+
+class Backends(Protocol):
+    """Makes backends over one model."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokens."""
+        ...
+
+    def make(self, shape: Shape) -> Backend:
+        """A fresh backend, whose owner closes it."""
+        ...
+
+
+class LlamaBackends:
+    """Contexts of one loaded model, which must outlive them."""
+
+    def __init__(self, model: LlamaModel, config: ServeConfig) -> None:
+        """`config` gives threads, batch, layout, and the context's share of one sequence."""
+        self._model = model
+        self._config = config
+        self._vocabulary = LlamaVocabulary(model)
+
+    @property
+    def vocabulary(self) -> LlamaVocabulary:
+        """The model's tokens."""
+        return self._vocabulary
+
+    def make(self, shape: Shape) -> LlamaCppBackend:
+        """A fresh context; flash attention is off unless it is asked for, since it makes tokens depend on company."""
+        config, threads = self._config, self._config.threads
+        flash = config.flash_attn
+        if shape.exact or (flash is FlashWord.AUTO and not shape.as_configured):
+            flash = FlashWord.OFF
+        options = ContextOptions(
+            ctx_size=config.ctx_size if shape.as_configured else _cells(shape, config) * shape.num_sequences,
+            num_sequences=shape.num_sequences,
+            num_rows=_rows(shape, config),
+            micro_batch=config.micro_batch,
+            num_threads=None if threads is None else threads.decode,
+            num_threads_batch=None if threads is None else threads.prefill,
+            unified=config.kv is KvLayout.UNIFIED and not shape.exact,
+            flash_attention=FlashAttention(flash.value),
+        )
+        return LlamaCppBackend(self._model, options)
+
+
+class SyntheticBackends:
+    """Backends without a model, which say bytes and never end by themselves."""
+
+    def __init__(self, config: ServeConfig, *, step_s: float = 0.0) -> None:
+        """`step_s` is how long each decode call takes."""
+        self._config = config
+        self._step_s = step_s
+        self._vocabulary = ByteVocabulary()
+
+    @property
+    def vocabulary(self) -> ByteVocabulary:
+        """One token a byte."""
+        return self._vocabulary
+
+    def make(self, shape: Shape) -> SyntheticBackend:
+        """A fresh one."""
+        config = self._config
+        num_cells = config.ctx_size if shape.as_configured else _cells(shape, config) * shape.num_sequences
+        options = SyntheticOptions(
+            num_sequences=shape.num_sequences,
+            num_rows=_rows(shape, config),
+            micro_batch=config.micro_batch,
+            num_cells=num_cells,
+            unified=config.kv is KvLayout.UNIFIED and not shape.exact,
+            vocab_size=self._vocabulary.size,
+            end_tokens=self._vocabulary.end_tokens,
+            speaks=tuple(range(NUM_BYTES)),
+            base_s=self._step_s,
+        )
+        return SyntheticBackend(options)
+
+
+def _cells(shape: Shape, config: ServeConfig) -> int:
+    """Cells of one sequence: its share of the configured context, or what the run needs if that is more."""
+    cells = max(shape.positions, config.ctx_size // config.sequences)
+    return -(-cells // STREAM_CELLS) * STREAM_CELLS
+
+
+def _rows(shape: Shape, config: ServeConfig) -> int:
+    return max(config.batch, shape.preloaded_rows) if shape.num_rows is None else shape.num_rows
+
+
+@contextmanager
+def open_backends(config: ServeConfig) -> Generator[Backends]:
+    """Load what the configuration names, once, for as many backends as are asked for.
+
+    Raises:
+        ConfigError: the model cannot be read, or the binding does not fit.
+    """
+    if config.backend is BackendKind.SYNTHETIC:
+        yield SyntheticBackends(config)
+        return
+    process_start()
+    try:
+        model = LlamaModel(resolve_model(config.model), num_gpu_layers=config.n_gpu_layers)
+        try:
+            yield LlamaBackends(model, config)
+        finally:
+            model.close()
+    finally:
+        process_stop()

@@ -1,0 +1,55 @@
+"""Every gate by its published name, in order; those of sessions, of the context pool and of later work are not here."""
+
+from typing import Final
+
+from arriero.testing.gates import (
+    admission,
+    budget,
+    cancel,
+    containment,
+    http_contract,
+    http_life,
+    load,
+    primitive,
+    streaming,
+)
+from arriero.testing.gates.registry import Gate
+
+GATES: Final = (
+    Gate("G1", "three sequences of one prompt", primitive.check_three),
+    Gate("G2", "a full batch, twice alike", primitive.check_full_batch),
+    Gate("G3", "a cancel plan in a full batch", cancel.check_plan),
+    Gate("G4", "a cancel while it waits", cancel.check_queued, limit_s=300),
+    Gate("G5", "a cancel while it runs", cancel.check_active),
+    Gate("G6", "a cancel by a stale token", cancel.check_stale),
+    Gate("G7", "cancels twice, for nobody, and early", cancel.check_ignored),
+    Gate("G8", "waiting requests take over cancelled slots", admission.check_cancel_freed),
+    Gate("G9", "waiting requests take over completed slots", admission.check_completion_freed),
+    Gate("G10", "requests that arrive while it runs", admission.check_external),
+    Gate("G11", "completed and cancelled slots, each for its own", admission.check_mixed),
+    Gate("G12", "an idle slot serves again and again", admission.check_idle_slot),
+    Gate("G13", "a shutdown with somebody who waits in vain", admission.check_shutdown, limit_s=300),
+    Gate("G14", "this placement keeps taking messages", admission.check_placement),
+    Gate("G15", "streams carry what is decoded", streaming.check_counts),
+    Gate("G16", "one slot, many streams", streaming.check_one_slot),
+    Gate("G17", "a reader that pauses delays nobody", streaming.check_paused),
+    Gate("G18", "a prompt in chunks", budget.check_chunks),
+    Gate("G19", "a cancel within a prompt", budget.check_cancelled_prefill),
+    Gate("G20", "a neighbour's content does not matter", budget.check_neighbour),
+    Gate("G21", "prompt rows beside a decoding request are bounded", budget.check_interference),
+    Gate("G22", "two prompts at once, both caps", budget.check_two_prompts),
+    Gate("G34", "every outcome of the native endpoint", http_contract.check_table),
+    Gate("G35", "streamed pieces are the whole text", http_life.check_text),
+    Gate("G36", "a client that leaves", http_life.check_disconnect),
+    Gate("G37", "/shutdown with both switches only", http_life.check_shutdown),
+    Gate("G38", "clients up to the cap and beyond", http_life.check_capacity),
+    Gate("G39", "malformed requests take no place", http_contract.check_places),
+    Gate("G40", "more clients than slots", load.check_backlog),
+    Gate("G41", "as many clients as slots", load.check_no_backlog),
+    Gate("G42", "rows written down add up", load.check_sums),
+    Gate("G43", "moments are in order", load.check_stamps),
+    Gate("G44", "writing down changes nothing", load.check_unwatched),
+    Gate("G47", "more prompt rows than a batch holds", containment.check_small_batch),
+    Gate("G48", "exactly the context, and one more", containment.check_context_fit),
+    Gate("G49", "one bad request harms no other", containment.check_faults),
+)
