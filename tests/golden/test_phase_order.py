@@ -6,7 +6,7 @@ from pathlib import Path
 
 from arriero.core.events import CancelById, CancelTarget, Event
 from arriero.core.ids import Epoch, RequestId, Time
-from arriero.core.plan import BatchPlan, StepOutcome
+from arriero.core.plan import BatchPlan, SimulatedOutcome
 from arriero.core.request import Request
 from arriero.engine.actor import PHASES, Actor, ActorOptions, Answer, Run, Settle, Wait
 from arriero.engine.executor import Executor
@@ -41,7 +41,7 @@ class Noted(Scheduler):
         self.phases.append("plan")
         return super().plan(now)
 
-    def commit(self, outcome: StepOutcome, now: Time) -> tuple[Event, ...]:
+    def commit(self, outcome: SimulatedOutcome, now: Time) -> tuple[Event, ...]:
         self.phases.append("commit")
         return super().commit(outcome, now)
 

@@ -91,7 +91,7 @@ class LlamaSampler:
                 raise EngineFault("llama.cpp could not make a sampler", code="sampler_failed")
             add(self._chain, link)
         if request.sampling.has_penalties and (looks_back := _looks_back(shared, request.sampling)):
-            shared.accept(self._chain, request.prompt[-looks_back:])
+            shared.accept(self._chain, tuple(request.prompt[-looks_back:]))
 
     def sample(self, logits: NDArray[np.float32], *, ban_end_tokens: bool) -> TokenId:
         """Choose a token and remember it; overwrites the logits of end tokens if these are banned."""

@@ -146,10 +146,13 @@ class SyntheticMemory:
         return self._hashes[sequence_id]
 
 
+DEFAULT: Final = SyntheticOptions()
+
+
 class SyntheticBackend:
     """A `Backend` that needs no model; see `SyntheticOptions` for what it pretends to be."""
 
-    def __init__(self, options: SyntheticOptions, *, pause: Pause = threading.Event.wait) -> None:
+    def __init__(self, options: SyntheticOptions = DEFAULT, *, pause: Pause = threading.Event.wait) -> None:
         """Start empty; `pause` lets a test have its delays without waiting.
 
         Raises:

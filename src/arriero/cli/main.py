@@ -33,6 +33,7 @@ COMMANDS: Final = (
     Command("serve", "arriero.cli.serve", "serve a model over HTTP"),
     Command("generate", "arriero.cli.generate", "answer one prompt in the terminal"),
     Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
+    Command("sim", "arriero.cli.simulate", "simulate the scheduler in virtual time, and the published simulators"),
     Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),
 )
 

@@ -180,6 +180,15 @@ class ServeConfig:
         str | None,
         Spec(TELL, Text("FILE"), "append a JSON line for each step and request; - is standard error", unset="off"),
     ] = None
+    journal: Annotated[
+        str | None,
+        Spec(
+            TELL,
+            Text("FILE"),
+            "append every step, arrival and cancel, without text and tokens, so that all decisions can be replayed",
+            unset="off",
+        ),
+    ] = None
     trace: Annotated[bool, Spec(TELL, Switch(), "log the life of each request, never its text")] = False
 
     @property

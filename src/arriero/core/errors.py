@@ -187,14 +187,22 @@ class ReplayDiverged(DataError):
     """A replay came to another decision than its journal holds.
 
     Attributes:
-        step: the number of the step.
+        step: the number of the step, or None if it is not known here.
         recorded: what the journal holds at `field`, as JSON.
         replayed: what the scheduler decided now, as JSON.
     """
 
-    def __init__(self, *, step: int, field: str, recorded: str, replayed: str, line: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: int | None = None,
+        field: str | None = None,
+        recorded: str = "",
+        replayed: str = "",
+        line: int | None = None,
+    ) -> None:
         """Keep the place and both values beside the message."""
-        message = f"line {line}: step {step}: {field}: recorded {recorded}, replayed {replayed}"
         super().__init__(message, line=line, field=field)
         self.step = step
         self.recorded = recorded

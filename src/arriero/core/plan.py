@@ -9,12 +9,13 @@ logits     yes       only if it ends the      yes
                      known tokens
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
 from arriero.core.events import Event, KvOp
-from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.ids import RequestId, SequenceId, StepNumber, Time, TokenId
 from arriero.core.request import Request
 
 
@@ -33,7 +34,7 @@ class PrefillChunk:
     request: Request
     sequence_id: SequenceId
     start: int
-    tokens: tuple[TokenId, ...]
+    tokens: Sequence[TokenId]
     wants_logits: bool
 
     @property
@@ -82,6 +83,8 @@ class StepShape:
         prefill_chunks: sequences that get prompt positions.
         context_tokens: positions already in KV, summed over the sequences of the batch.
         num_running: requests that hold a sequence, in this batch or not.
+        calls: where a planner asked for a call of its own for each sequence, the shapes of these calls in row order;
+            else empty, for one call.
     """
 
     decode_rows: int
@@ -89,6 +92,7 @@ class StepShape:
     prefill_chunks: int
     context_tokens: int
     num_running: int
+    calls: tuple["StepShape", ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -104,6 +108,25 @@ class Cap(StrEnum):
     PER_SEQUENCE = "prefill_rows_per_seq"
 
 
+class Deferral(StrEnum):
+    """Why a candidate is not in a step."""
+
+    ROWS = "rows"
+    PREFILL_BUDGET = "prefill_budget"
+    SEQUENCES = "sequences"  # the step has as many sequences as it may have
+    SLOTS = "slots"
+    KV = "kv"
+    YIELDED = "yielded"  # it gave its own KV back
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A candidate that was offered to a step and not taken."""
+
+    request_id: RequestId
+    reason: Deferral
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
     """The next step, complete.
@@ -116,6 +139,8 @@ class BatchPlan:
         caps_hit: what kept prompt rows out, in the order first met.
         num_waiting: requests that still wait after the admissions of this plan.
         wake_at: when to ask again if no message comes; never earlier than `now`. None: only a message can change this.
+        deferrals: how many candidates were not taken, by reason.
+        deferred: who they were, in the order in which they were offered; empty unless the scheduler was asked for it.
     """
 
     step: StepNumber
@@ -125,6 +150,8 @@ class BatchPlan:
     caps_hit: tuple[Cap, ...]
     num_waiting: int
     wake_at: Time | None
+    deferrals: Mapping[Deferral, int] = field(default_factory=dict[Deferral, int])
+    deferred: tuple[Deferred, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +210,20 @@ class Failed:
 
 
 StepOutcome: TypeAlias = Sampled | NoRoom | Interrupted | Failed
+"""What a backend can make of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Every row was computed, and what it said does not matter: tokens are counted, none is told.
+
+    Attributes:
+        times: how often the same rows came in a row, each time one position further; more than once only for a plan
+            of decode rows, and never more often than `Scheduler.steady_steps` allows.
+    """
+
+    times: int = 1
+
+
+SimulatedOutcome: TypeAlias = StepOutcome | Counted
+"""What a simulated step may come to: a model's answer, or mere progress."""

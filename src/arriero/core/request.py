@@ -1,9 +1,10 @@
 """Request: one caller's ask, frozen once created, and the states that it passes through."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, final, overload
 
 from arriero.core.errors import InvalidSampling
 from arriero.core.ids import NO_EPOCH, Epoch, RequestId, Time, TokenId
@@ -103,6 +104,42 @@ class SamplingParams:
 GREEDY: Final = SamplingParams()
 
 
+@final
+class BlankTokens(Sequence[TokenId]):
+    """A prompt of which only the length is known: any number of tokens 0, in no memory."""
+
+    __slots__ = ("_length",)
+
+    def __init__(self, length: int) -> None:
+        """`length` is at least 0."""
+        self._length = range(length)
+
+    @overload
+    def __getitem__(self, index: int) -> TokenId: ...
+    @overload
+    def __getitem__(self, index: slice) -> "BlankTokens": ...
+    def __getitem__(self, index: int | slice) -> "TokenId | BlankTokens":
+        """One token, or a stretch of them."""
+        found = self._length[index]
+        return 0 if isinstance(found, int) else BlankTokens(len(found))
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._length)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is blank and as long."""
+        return isinstance(other, BlankTokens) and self._length == other._length
+
+    def __hash__(self) -> int:
+        """By length."""
+        return len(self._length)
+
+    def __repr__(self) -> str:
+        """The length."""
+        return f"BlankTokens({len(self)})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One caller's ask.
@@ -110,18 +147,19 @@ class Request:
     Attributes:
         request_id: unique among the requests alive.
         epoch: number of its submission; 0 if it has none.
-        prompt: token ids, at least one.
-        max_tokens: the decode budget D, at least 1.
+        prompt: token ids; at least one, except under rules of the simulator that allow none.
+        max_tokens: the decode budget D; at least 1, with the same exception.
         arrival_at: when it arrived, on the line of whoever drives the scheduler; kept through waiting and preemption.
         end_tokens: tokens that end the answer and are not emitted; empty if the caller ignores them.
         min_tokens: end tokens are neither chosen nor obeyed before so many were emitted.
         expires_at: cancelled with `CancelReason.TIMEOUT` at the first boundary from then on; None for never.
         preloaded: handed over before the first step; step 0 computes all of these prompts at once, unmetered.
         session_id: the conversation that it belongs to, or None.
+        cache_scope: requests of one scope may see one another's prefixes; None neither looks up nor leaves anything.
     """
 
     request_id: RequestId
-    prompt: tuple[TokenId, ...]
+    prompt: Sequence[TokenId]
     max_tokens: int
     arrival_at: Time
     epoch: Epoch = NO_EPOCH
@@ -131,3 +169,4 @@ class Request:
     expires_at: Time | None = None
     preloaded: bool = False
     session_id: str | None = None
+    cache_scope: str | None = None

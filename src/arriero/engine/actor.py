@@ -17,30 +17,27 @@ the other awaits on an event loop and hands each `Run` to one worker.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from arriero.core.errors import ArrieroError, Draining, EngineDied
 from arriero.core.events import (
-    Admitted,
     CancelTarget,
     CancelWaiting,
     DropSequence,
     Event,
     Finished,
-    Preempted,
-    TokenEmitted,
     TrimSequence,
 )
 from arriero.core.ids import SequenceId, Time
 from arriero.core.plan import BatchPlan, Failed, StepOutcome
-from arriero.core.request import CancelReason, FinishReason
+from arriero.core.request import CancelReason
 from arriero.engine.executor import ClearReport, Executor
 from arriero.engine.inbox import AT_ONCE, Cancel, Inbox, Message, Shutdown, Submit, TakeSnapshot, Until
-from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, EngineTotals, Observers, StepRecord
+from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, Observers, StepRecord
 from arriero.engine.open_requests import OpenRequests
+from arriero.engine.totals import Totals
 from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.scheduler import Scheduler
 
@@ -122,11 +119,10 @@ class Actor:
         self._requests = requests
         self._observers = observers
         self._clock = clock
-        self._totals: Counter[str] = Counter()  # by the field names of EngineTotals
+        self._totals = Totals()
         self._log: list[Event] = []
         self._shutting_down = False
         self._failed_in_a_row = 0
-        self._has_changed = True  # more than tokens were added since figures were published
         self.snapshot = self._take_snapshot(clock())
 
     def loop(self) -> Steps:
@@ -163,7 +159,7 @@ class Actor:
     def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
         match message:
             case Submit(request=request):
-                self._totals["submitted"] += 1
+                self._totals.add("submitted")
                 events = self.scheduler.submit(request, now)
                 self._requests.open(message, events)
                 return events
@@ -188,7 +184,7 @@ class Actor:
             assert isinstance(answer, dict)
             reports = answer
         self._requests.tell(events, reports)
-        self._count(events)
+        self._totals.count(events)
         if self._observers:
             self._log.extend(events)
 
@@ -203,10 +199,10 @@ class Actor:
         if self._options.check:
             check_scheduler(self.scheduler)
         self._watch(outcome)
-        self._totals["steps"] += 1
-        self._totals["prefill_rows"] += plan.shape.prefill_rows
+        self._totals.add("steps")
+        self._totals.add("prefill_rows", plan.shape.prefill_rows)
         ended_at = self._clock()
-        self._has_changed |= not plan.rows
+        self._totals.has_news |= not plan.rows
         self._end_of_step(ended_at)
         if self._observers:
             self._observers.step(
@@ -232,8 +228,8 @@ class Actor:
             handle.cancel(CancelReason.SLOW_CONSUMER)
         for result in self._requests.take_ended():
             self._observers.end(result)
-        if self._has_changed or now - self.snapshot.at >= PUBLISH_EVERY_US:
-            self._has_changed = False
+        if self._totals.has_news or now - self.snapshot.at >= PUBLISH_EVERY_US:
+            self._totals.has_news = False
             self.snapshot = self._take_snapshot(now)
 
     def _next(self, plan: BatchPlan) -> Until:
@@ -244,7 +240,7 @@ class Actor:
             return AT_ONCE
         if self._must_end():
             return None
-        self._totals["idle_waits"] += 1
+        self._totals.add("idle_waits")
         return plan.wake_at
 
     def _must_end(self) -> bool:
@@ -300,35 +296,13 @@ class Actor:
         if self._failed_in_a_row == UNHEALTHY_AFTER:
             self.inbox.refuse(Draining(f"{UNHEALTHY_AFTER} decode calls in a row failed for every sequence"))
 
-    def _count(self, events: tuple[Event, ...]) -> None:
-        totals = self._totals
-        for event in events:
-            if isinstance(event, TokenEmitted):
-                totals["emitted_tokens"] += 1
-                continue
-            self._has_changed = True
-            match event:
-                case Admitted(step=step, resumed=resumed):
-                    totals["admitted"] += step > 0 and not resumed
-                case Preempted(num_computed=num_computed):
-                    totals["preemptions"] += 1
-                    totals["repeated_rows"] += num_computed
-                case Finished():
-                    totals["resolved"] += 1
-                    totals[_ending(event)] += 1
-                case _:
-                    pass
-
     def _take_snapshot(self, now: Time) -> EngineSnapshot:
-        counts = self.executor.counts
         return EngineSnapshot(
             at=now,
             has_work=self.scheduler.has_work,
             shutting_down=self._shutting_down,
             scheduler=self.scheduler.snapshot(),
-            totals=EngineTotals(
-                **self._totals, decode_calls=counts.decode_calls, decode_failures=counts.decode_failures
-            ),
+            totals=self._totals.read(self.executor.counts),
             streams=self._requests.stream_counts,
         )
 
@@ -343,18 +317,3 @@ def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget]:
                 yield target
             case _:
                 pass
-
-
-def _ending(event: Finished) -> str:
-    """The total that counts this end."""
-    match event.reason:
-        case FinishReason.STOP | FinishReason.LENGTH:
-            return "completed"
-        case FinishReason.CANCELLED if event.cancel_reason is CancelReason.STOP:
-            return "completed"
-        case FinishReason.CANCELLED:
-            return "queued_cancelled" if event.sequence_id is None else "cancelled"
-        case FinishReason.ABORTED:
-            return "aborted"
-        case FinishReason.FAILED:
-            return "failed"

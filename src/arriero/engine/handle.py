@@ -87,6 +87,10 @@ class TokenStream:
     """Token ids of one request, in pieces; one consumer.
 
     Iterating yields non-empty tuples of ids and ends when the stream is closed; then `close_reason` says why.
+
+    One thread adds and one takes, so tokens need no lock: the engine only appends, the consumer copies and then
+    deletes as many as it has copied, and each of these is one operation of the list. Nothing follows the end, so
+    whoever reads `close_reason` before taking has the last token. The lock is for waiting in a plain thread.
     """
 
     def __init__(self) -> None:
@@ -94,12 +98,17 @@ class TokenStream:
         self._pending: list[TokenId] = []
         self._close_reason: CloseReason | None = None
         self._changed = threading.Condition()
-        self._wake_loop: Callable[[], None] | None = None
+        self._tell: Callable[[], None] | None = None
 
     @property
     def close_reason(self) -> CloseReason | None:
         """Why it ended, or None while it is open."""
         return self._close_reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and every token is taken."""
+        return self._close_reason is not None and not self._pending
 
     @property
     def num_pending(self) -> int:
@@ -109,16 +118,14 @@ class TokenStream:
     # ── the engine's side ───────────────────────────────────────────────────────────────────────────────────────────
 
     def publish(self, token: TokenId) -> None:
-        """Add a token; never waits. The consumer is woken by `notify`."""
-        with self._changed:
-            assert self._close_reason is None, "a token after the end of its stream"
-            self._pending.append(token)
+        """Add a token; never waits. The consumer is woken by `notify` or `wake`."""
+        assert self._close_reason is None, "a token after the end of its stream"
+        self._pending.append(token)
 
     def close(self, reason: CloseReason) -> None:
         """End the stream; the first reason stays."""
-        with self._changed:
-            if self._close_reason is None:
-                self._close_reason = reason
+        if self._close_reason is None:
+            self._close_reason = reason
 
     def notify(self) -> None:
         """Wake whoever waits in a thread; a loop is woken by the engine, once for all its streams."""
@@ -126,18 +133,25 @@ class TokenStream:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Wake the consumer's task; on the consumer's loop only."""
-        if self._wake_loop is not None:
-            self._wake_loop()
+        """Tell the consumer that something has changed; on the consumer's loop only."""
+        if self._tell is not None:
+            self._tell()
 
     # ── the consumer's side ─────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self) -> tuple[TokenId, ...]:
         """What has come since the last call; empty if nothing has."""
-        with self._changed:
-            taken = tuple(self._pending)
-            self._pending.clear()
-            return taken
+        pending = self._pending
+        taken = tuple(pending)
+        del pending[: len(taken)]
+        return taken
+
+    def on_change(self, callback: Callable[[], None] | None) -> None:
+        """Call this on the loop that submitted the request whenever tokens or the end have come; None: no more.
+
+        It takes the place of iterating, and must not raise. What has come before is not told.
+        """
+        self._tell = callback
 
     def __iter__(self) -> Iterator[tuple[TokenId, ...]]:
         """Wait in a plain thread."""
@@ -151,7 +165,7 @@ class TokenStream:
     async def __aiter__(self) -> AsyncGenerator[tuple[TokenId, ...]]:
         """Wait on the loop that submitted the request."""
         event = asyncio.Event()
-        self._wake_loop = event.set
+        self.on_change(event.set)
         try:
             while True:
                 event.clear()
@@ -163,7 +177,7 @@ class TokenStream:
                 else:
                     await event.wait()
         finally:
-            self._wake_loop = None
+            self.on_change(None)
 
 
 class RequestHandle:

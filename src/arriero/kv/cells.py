@@ -7,12 +7,13 @@ In both a running request holds one cell for each of its positions, so a sequenc
 Nothing is shared yet, and nothing is retained after the end of a request.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.events import DropSequence, KvOp
-from arriero.core.ids import RequestId, SequenceId
-from arriero.kv.protocol import KvUsage, ReleaseCause, Shortage, Started
+from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
 from arriero.kv.sequence_ids import LowestFirst, SequenceIds
 
 
@@ -72,8 +73,16 @@ class CellManager:
         """Let ids that rested during the last step be handed out again."""
         self._ids.begin_step()
 
-    def start(self, request_id: RequestId, num_tokens: int, headroom: int) -> Started | Shortage:
+    def lookup(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> PrefixHit:
+        """Nothing is shared."""
+        del tokens, scope, limit
+        return NO_HIT
+
+    def start(
+        self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
+    ) -> Started | Shortage:
         """Hand out a sequence with places for `num_tokens`, if `headroom` more stay free afterwards."""
+        del hit
         missing = self._missing(held=0, more=num_tokens, headroom=headroom if self._held else 0)
         if missing > 0:
             return Shortage(missing)
@@ -99,6 +108,34 @@ class CellManager:
         self._active_cells += num_tokens
         self._largest = max(self._largest, held)
         return None
+
+    def promise(self, sequence_id: SequenceId, length: int) -> None:
+        """Nothing is shared."""
+
+    def publish(self, sequence_id: SequenceId, length: int) -> None:
+        """Nothing is shared."""
+
+    def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
+        """One more place for each of these, if all find one."""
+        if self.steps_ahead(sequence_ids) < 1:
+            return False
+        self.grow_together(sequence_ids, 1)
+        return True
+
+    def steps_ahead(self, sequence_ids: Sequence[SequenceId]) -> int:
+        """As long as the pool, and the nearest of their limits, allow."""
+        longest = max((self._held[each] for each in sequence_ids), default=0)
+        steps = self._layout.sequence_limit - longest
+        if self._layout.unified and sequence_ids:
+            steps = min(steps, (self._layout.num_cells - self._active_cells) // len(sequence_ids))
+        return steps
+
+    def grow_together(self, sequence_ids: Sequence[SequenceId], num_tokens: int) -> None:
+        """Reserve places for each; the order makes no difference here."""
+        for sequence_id in sequence_ids:
+            if self.grow(sequence_id, num_tokens) is not None:
+                message = f"no room for {num_tokens} tokens of sequence {sequence_id}"
+                raise InvariantViolation(message)
 
     def rewind(self, sequence_id: SequenceId, length: int) -> None:
         """Give back the places of a sequence from `length` on."""

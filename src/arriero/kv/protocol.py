@@ -4,12 +4,13 @@ A manager keeps books about memory that somebody else holds. It says what has to
 which the scheduler puts among its events at the place where they belong.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from arriero.core.events import AdmissionSource, KvOp
-from arriero.core.ids import RequestId, SequenceId
+from arriero.core.ids import RequestId, SequenceId, TokenId
 
 
 class ReleaseCause(Enum):
@@ -35,6 +36,20 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixHit:
+    """What a lookup found; a manager may give more in a class of its own, for its `start`.
+
+    Attributes:
+        num_tokens: leading tokens that need not be computed.
+    """
+
+    num_tokens: int
+
+
+NO_HIT: Final = PrefixHit(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Shortage:
     """Not enough room; nothing has changed.
 
@@ -51,8 +66,9 @@ class KvUsage:
 
     Attributes:
         num_cells: cells in all.
-        active_cells: cells held by running requests, including those promised to prompts under way.
-        free_cells: cells that nobody holds; active + free = all.
+        active_cells: cells held by running requests, including those promised to prompts under way; where sequences
+            share memory, a shared cell counts for each of them.
+        free_cells: the difference of the two; below 0 only where sequences share memory.
         sequences_held: sequence ids in use.
         sequences_free: ids that may be handed out, now or after a rest.
         sequences_quarantined: ids out of service because memory would not clear them.
@@ -85,12 +101,27 @@ class KvManager(Protocol):
         """Whether an id becomes free at the next `begin_step` without anything else happening."""
         ...
 
-    def start(self, request_id: RequestId, num_tokens: int, headroom: int) -> Started | Shortage:
+    def lookup(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> PrefixHit:
+        """How many of the first `limit` tokens are in memory already, for this cache scope; changes nothing."""
+        ...
+
+    def start(
+        self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
+    ) -> Started | Shortage:
         """Hand out a sequence with places for `num_tokens`, if `headroom` more stay free afterwards.
 
         `headroom` is waived where no sequence is held, so that what fits alone is never kept out.
+        `hit` is what `lookup` has just said of the same tokens; its part is shared instead of taken anew.
         A shortage changes nothing.
         """
+        ...
+
+    def promise(self, sequence_id: SequenceId, length: int) -> None:
+        """The step that is being planned computes the first `length` tokens of a sequence, if it does not fail."""
+        ...
+
+    def publish(self, sequence_id: SequenceId, length: int) -> None:
+        """The first `length` tokens of a sequence are computed, and later lookups may find them."""
         ...
 
     def grow(self, sequence_id: SequenceId, num_tokens: int) -> Shortage | None:
@@ -98,6 +129,25 @@ class KvManager(Protocol):
 
         Raises:
             InvariantViolation: the sequence is not held.
+        """
+        ...
+
+    def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
+        """One more place for each of these, in turn, if that takes nothing from anybody; else False and no change."""
+        ...
+
+    def steps_ahead(self, sequence_ids: Sequence[SequenceId]) -> int:
+        """For how many steps these can surely grow, one token a step each, with nothing lost by it; at least 0.
+
+        Growing them together by so many tokens is then one call of `grow_together`, and the same as step by step.
+        """
+        ...
+
+    def grow_together(self, sequence_ids: Sequence[SequenceId], num_tokens: int) -> None:
+        """Reserve `num_tokens` places for each of these, as if they had grown by one token in turn, round by round.
+
+        Raises:
+            InvariantViolation: there was no room; see `steps_ahead`.
         """
         ...
 

@@ -1,10 +1,13 @@
-"""Two questions: may a request enter, and does it fit at all.
+"""Three questions: may a request enter, does it fit at all, may it start now.
 
 `Backlog` is asked at the door, by whoever stands there: the live engine under its lock, the simulator when a request
-arrives. `check_fits` is asked at the door as well, and again by `Scheduler.submit`.
+arrives. `check_fits` is asked at the door as well, and again by `Scheduler.submit`; simulations may put another
+`FitCheck` in its place. A `StartRule` is asked in each step, before memory is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 from arriero.core.errors import ContextTooLong, InvalidRequest, QueueFull
 from arriero.core.request import Request
@@ -33,6 +36,44 @@ def check_fits(request: Request, sequence_limit: int) -> None:
             f"positions; one sequence of this server holds {sequence_limit}"
         )
         raise ContextTooLong(message, needed=needed, limit=sequence_limit)
+
+
+FitCheck: TypeAlias = Callable[[Request, int], None]
+"""Refuses a request that can never run where one sequence holds so many positions, by raising `InvalidRequest`."""
+
+
+class StartRule(Protocol):
+    """May a waiting request take a slot now, if memory has one."""
+
+    def may_start(self, num_running: int, num_started: int) -> bool:
+        """`num_running` requests hold a slot; `num_started` of them took it in this step."""
+        ...
+
+
+class Continuous:
+    """Whenever a slot is free."""
+
+    def may_start(self, num_running: int, num_started: int) -> bool:
+        """Always."""
+        del num_running, num_started
+        return True
+
+
+class AllSlotsFree:
+    """Static batching: a group starts together when all of the one before have ended."""
+
+    def may_start(self, num_running: int, num_started: int) -> bool:
+        """As long as everybody who runs has started in this step."""
+        return num_running == num_started
+
+
+class OneAtATime:
+    """Nobody beside another one."""
+
+    def may_start(self, num_running: int, num_started: int) -> bool:
+        """When nobody runs."""
+        del num_started
+        return num_running == 0
 
 
 @dataclass(frozen=True, slots=True)

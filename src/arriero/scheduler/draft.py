@@ -4,25 +4,16 @@ A planner offers candidates in its own order; the draft takes them or says why n
 the batch, prefill rows, slots and KV. Nothing that it has taken is ever given up again within the step.
 """
 
-from collections.abc import Container
+import sys
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from arriero.core.errors import ConfigError
 from arriero.core.ids import SequenceId
-from arriero.core.plan import Cap, PrefillChunk, Row, StepShape
+from arriero.core.plan import Cap, Deferral, Deferred, PrefillChunk, Row, StepShape
+from arriero.kv.protocol import PrefixHit
 from arriero.scheduler.progress import Progress
-
-
-class Deferral(StrEnum):
-    """Why a candidate is not in this step."""
-
-    ROWS = "rows"
-    PREFILL_BUDGET = "prefill_budget"
-    SLOTS = "slots"
-    KV = "kv"
-    YIELDED = "yielded"  # it gave its own KV back
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +42,85 @@ UNMETERED = PrefillBudget()
 class Room(Protocol):
     """What the draft asks of its scheduler: places in KV memory, at the expense of others if need be."""
 
-    def admit(self, progress: Progress) -> Deferral | None:
-        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing."""
+    def lookup(self, progress: Progress) -> PrefixHit:
+        """How much of a waiting request's prompt is in memory already; changes nothing."""
         ...
 
-    def extend(self, progress: Progress, taken: Container[SequenceId]) -> bool:
-        """One more place for a running request.
+    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
+        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
 
-        May preempt others whose sequence is not in `taken`, or the request itself; only then it is False.
+        `hit` is what `lookup` has just said; None looks it up.
+        """
+        ...
+
+    def promise(self, row: PrefillChunk) -> None:
+        """The step has taken a stretch of a prompt."""
+        ...
+
+    def extend_together(self, group: Sequence[Progress]) -> bool:
+        """One more place for each of several running requests, if that takes nothing from anybody; else no change."""
+        ...
+
+    def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
+        """One more place for a running request, or why there is none.
+
+        May preempt others whose sequence is not in `taken`, or the request itself, which has then yielded.
         """
         ...
 
 
 class StepDraft:
-    """Rows of one step, at most one entry for each sequence."""
+    """Rows of one step, at most one entry for each sequence.
 
-    def __init__(self, room: Room, *, num_rows: int, budget: PrefillBudget) -> None:
-        """Start empty, with `num_rows` rows to give away."""
+    Attributes:
+        deferrals: how many candidates were not taken, by reason.
+        num_rows: rows of the batch.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        *,
+        num_rows: int,
+        budget: PrefillBudget,
+        num_sequences: int = sys.maxsize,
+        names_deferred: bool = False,
+    ) -> None:
+        """Start empty, with so many rows for so many sequences to give away.
+
+        With `names_deferred` those not taken are listed, not only counted.
+        """
+        self.deferrals: dict[Deferral, int] = {}
+        self.num_rows = num_rows
         self._room = room
         self._rows: dict[SequenceId, Row] = {}
-        self._num_rows = num_rows
         self._rows_left = num_rows
+        self._sequences_left = num_sequences
+        self._deferred: list[Deferred] | None = [] if names_deferred else None
         self._budget = budget
         self._prefill_left = num_rows if budget.per_step is None else budget.per_step
         self._caps: list[Cap] = []
+        self._is_apart = False
 
     @property
     def chunk_limit(self) -> int:
         """Rows that the batch and both caps still allow one prompt."""
         return self._tightest()[0]
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that nobody has taken yet."""
+        return self._rows_left
+
+    @property
+    def names_deferred(self) -> bool:
+        """Whether each candidate that is not taken has to be offered, to be listed."""
+        return self._deferred is not None
+
+    @property
+    def deferred(self) -> tuple[Deferred, ...]:
+        """Who was not taken, in the order of the offers, if that was asked for."""
+        return tuple(self._deferred or ())
 
     @property
     def caps_hit(self) -> tuple[Cap, ...]:
@@ -88,14 +129,29 @@ class StepDraft:
 
     def decode(self, progress: Progress) -> Deferral | None:
         """Take the one row of a decoding request; None if taken."""
-        if self._rows_left < 1:
-            return Deferral.ROWS
-        if not self._room.extend(progress, self._rows):
-            return Deferral.YIELDED
+        # `lack` written out: once a row, in every step of the live engine.
+        if self._rows_left < 1 or self._sequences_left < 1:
+            return self._defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.SEQUENCES)
+        reason = self._room.extend(progress, self._rows)
+        if reason is not None:
+            return self._defer(progress, reason)
         row = progress.decode_row()
         self._rows[row.sequence_id] = row
         self._rows_left -= 1
+        self._sequences_left -= 1
         return None
+
+    def decode_together(self, group: Sequence[Progress]) -> bool:
+        """Take the rows of several decoding requests at once, if they fit without any doubt; else no change."""
+        number = len(group)
+        if number > self._rows_left or number > self._sequences_left or not self._room.extend_together(group):
+            return False
+        for progress in group:
+            row = progress.decode_row()
+            self._rows[row.sequence_id] = row
+        self._rows_left -= number
+        self._sequences_left -= number
+        return True
 
     def prefill(self, progress: Progress, limit: int | None = None) -> Deferral | None:
         """Take as many of the next known tokens of a running request as fit; None if any were taken.
@@ -107,16 +163,40 @@ class StepDraft:
         remaining = progress.num_remaining
         num_rows = min(remaining, self._chunk_limit(remaining), remaining if limit is None else limit)
         if num_rows < 1:
-            return Deferral.ROWS if self._rows_left < 1 else Deferral.PREFILL_BUDGET
-        row = progress.chunk(num_rows)
-        self._rows[row.sequence_id] = row
-        self._rows_left -= num_rows
-        self._prefill_left -= num_rows
+            return self._defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.PREFILL_BUDGET)
+        self._take(progress, num_rows)
         return None
 
     def start(self, progress: Progress) -> Deferral | None:
         """Give a waiting request a slot; its prompt rows are a matter of `prefill`."""
-        return self._room.admit(progress)
+        reason = self._room.admit(progress)
+        return None if reason is None else self._defer(progress, reason)
+
+    def start_whole(self, progress: Progress) -> Deferral | None:
+        """Give a waiting request a slot and compute its whole prompt in this step, or say why not and change nothing.
+
+        Rows are asked for first, then sequences, then memory; what a cache holds needs no rows.
+        """
+        hit = self._room.lookup(progress)
+        num_rows = progress.num_known - hit.num_tokens
+        reason = self.lack(num_rows) or self._room.admit(progress, hit)
+        if reason is not None:
+            return self._defer(progress, reason)
+        self._take(progress, num_rows)
+        return None
+
+    def hit_of(self, progress: Progress) -> int:
+        """Tokens of a waiting request's prompt that are in memory already."""
+        return self._room.lookup(progress).num_tokens
+
+    def defer_all(self, reason: Deferral, number: int) -> None:
+        """Count candidates that nobody needs to look at one by one."""
+        if number:
+            self.deferrals[reason] = self.deferrals.get(reason, 0) + number
+
+    def compute_apart(self) -> None:
+        """Let each sequence be computed in a call of its own."""
+        self._is_apart = True
 
     def rows(self) -> tuple[Row, ...]:
         """What was taken, ascending by sequence id: llama.cpp computes such a run in one pass over the weights."""
@@ -130,11 +210,32 @@ class StepDraft:
         num_decode = len(rows) - num_chunks
         return StepShape(
             decode_rows=num_decode,
-            prefill_rows=self._num_rows - self._rows_left - num_decode,
+            prefill_rows=self.num_rows - self._rows_left - num_decode,
             prefill_chunks=num_chunks,
             context_tokens=sum(starts),
             num_running=num_running,
+            calls=tuple(_shape_alone(self._rows[each]) for each in sorted(self._rows)) if self._is_apart else (),
         )
+
+    def _take(self, progress: Progress, num_rows: int) -> None:
+        row = progress.chunk(num_rows)
+        self._rows[row.sequence_id] = row
+        self._rows_left -= num_rows
+        self._prefill_left -= num_rows
+        self._sequences_left -= 1
+        self._room.promise(row)
+
+    def lack(self, num_rows: int) -> Deferral | None:
+        """Why nobody can take so many rows any more, or None."""
+        if num_rows > self._rows_left:
+            return Deferral.ROWS
+        return Deferral.SEQUENCES if self._sequences_left < 1 else None
+
+    def _defer(self, progress: Progress, reason: Deferral) -> Deferral:
+        self.deferrals[reason] = self.deferrals.get(reason, 0) + 1
+        if self._deferred is not None:
+            self._deferred.append(Deferred(progress.request.request_id, reason))
+        return reason
 
     def _chunk_limit(self, remaining: int) -> int:
         """Rows that the caps allow one chunk; notes the tightest cap if it bites."""
@@ -150,3 +251,14 @@ class StepDraft:
         if self._budget.per_sequence is not None and self._budget.per_sequence < tightest[0]:
             tightest = (self._budget.per_sequence, Cap.PER_SEQUENCE)
         return tightest
+
+
+def _shape_alone(row: Row) -> StepShape:
+    is_chunk = isinstance(row, PrefillChunk)
+    return StepShape(
+        decode_rows=0 if is_chunk else 1,
+        prefill_rows=row.num_rows if is_chunk else 0,
+        prefill_chunks=int(is_chunk),
+        context_tokens=row.start,
+        num_running=1,
+    )

@@ -34,9 +34,13 @@ def check_scheduler(scheduler: Scheduler) -> None:
         (len(view.alive) == len(running) + len(waiting), "a request waits and runs at once"),
         (all(progress.state is RequestState.WAITING for progress in waiting), "a waiting request is in another state"),
         (all(progress.num_computed == 0 for progress in waiting), "a waiting request has computed tokens"),
-        (all(progress.num_remaining >= 1 for progress in running), "a running request has nothing left to compute"),
         (
-            all(progress.num_decoded < progress.request.max_tokens for progress in view.alive),
+            all(progress.num_remaining >= progress.lag for progress in running),
+            "a running request has nothing left to compute",
+        ),
+        (
+            # Where decode rows give their own token, one without allowed output lives until its prompt is computed.
+            all(progress.num_decoded < max(progress.request.max_tokens, 1 - progress.lag) for progress in view.alive),
             "a request is alive beyond its last token",
         ),
         (
@@ -45,11 +49,11 @@ def check_scheduler(scheduler: Scheduler) -> None:
         ),
         (
             all(
-                progress.num_remaining == 1 and progress.num_decoded >= 1
+                progress.num_remaining == progress.lag and progress.num_decoded >= progress.lag
                 for progress in running
                 if progress.state is RequestState.DECODING
             ),
-            "a decoding request is not exactly one token behind",
+            "a decoding request is not exactly one token behind, or none where decode rows give their own token",
         ),
     )
     for holds, rule in rules:

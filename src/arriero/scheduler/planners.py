@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from arriero.core.errors import ConfigError
+from arriero.core.plan import Deferral
 from arriero.core.request import RequestState
 from arriero.scheduler.draft import StepDraft
 from arriero.scheduler.progress import Progress
@@ -45,6 +46,49 @@ class DecodeFirst:
         for progress in running:
             if progress.state is RequestState.PREFILLING:
                 draft.prefill(progress)
+
+
+class ByArrival:
+    """Decode rows and prompt rows in the policy's order, so an older prompt goes before a younger answer.
+
+    A head that does not fit keeps those behind it waiting, while those who run go on.
+    """
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """Whoever is next by rank; running ones go on, waiting ones start."""
+        is_open = True
+        for progress in (*sorted(running, key=lambda each: each.rank), None):
+            while is_open and (head := waiting.head()) is not None and (progress is None or head.rank < progress.rank):
+                is_open = draft.start(head) is None
+                if is_open:
+                    draft.prefill(head)
+            if progress is not None:
+                go_on(draft, progress)
+
+
+class BySlot:
+    """As `DecodeFirst`, in the order of the slots instead of that of admission."""
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """Decode rows, then admissions, then prompt rows."""
+        decode_all(draft, in_slot_order(running))
+        start_in_order(draft, waiting)
+        for progress in in_slot_order(running):
+            if progress.state is RequestState.PREFILLING:
+                draft.prefill(progress)
+
+
+class CallsApart:
+    """A call of its own for each slot: a pool of contexts, each of which serves one request at a time."""
+
+    def __init__(self) -> None:
+        """Rows are limited for each sequence only, by the budget of the scheduler's limits."""
+        self._rows = BySlot()
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """One decode row, or a chunk of the prompt, for each."""
+        draft.compute_apart()
+        self._rows.fill(draft, running, waiting)
 
 
 class PhasesApart:
@@ -104,6 +148,22 @@ class PhasesApart:
         """
         limit = min(self._max_chunk, rows_left, remaining)
         return limit - 1 if remaining == limit + 1 and limit >= _SHORTEST_CUT else limit
+
+
+def go_on(draft: StepDraft, progress: Progress) -> Deferral | None:
+    """Offer the next row or chunk of a request that runs; one that has lost its place meanwhile has none."""
+    match progress.state:
+        case RequestState.DECODING:
+            return draft.decode(progress)
+        case RequestState.PREFILLING:
+            return draft.prefill(progress)
+        case _:
+            return Deferral.YIELDED
+
+
+def in_slot_order(running: Sequence[Progress]) -> list[Progress]:
+    """The same requests, ascending by sequence id."""
+    return sorted(running, key=lambda progress: progress.held_sequence)
 
 
 def decode_all(draft: StepDraft, running: Sequence[Progress]) -> int:

@@ -17,8 +17,8 @@ class Policy(Protocol):
         """The place in the queue; smaller goes first. Kept through waiting, preemption and resumption."""
         ...
 
-    def victim(self, running: Sequence[Progress]) -> Progress:
-        """Who yields; `running` is in admission order and not empty."""
+    def victim(self, running: Sequence[Progress]) -> Progress | None:
+        """Who yields, or None if nobody is to; `running` is in admission order and not empty."""
         ...
 
 
@@ -33,3 +33,11 @@ class FirstComeFirstServed:
     def victim(self, running: Sequence[Progress]) -> Progress:
         """The most recently admitted."""
         return running[-1]
+
+
+class NobodyYields(FirstComeFirstServed):
+    """Arrival order; who finds no room waits for others to end, with its memory held."""
+
+    def victim(self, running: Sequence[Progress]) -> None:  # type: ignore[override]
+        """Nobody."""
+        del running

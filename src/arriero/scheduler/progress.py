@@ -8,6 +8,8 @@ A step closes part of the gap. Prefill in chunks, decode and a resume after pree
     computed  c c c                       five prompt rows and three generated ones to go: prefill
 """
 
+from typing import ClassVar
+
 from arriero.core.errors import InvariantViolation
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
@@ -24,6 +26,9 @@ class Progress:
         sequence_id: the slot it holds, or None.
         admission: number of its latest admission; larger is more recent.
         num_computed: leading known tokens whose KV is present.
+        num_known: prompt tokens and emitted tokens together.
+        num_prompt: prompt tokens.
+        lag: tokens that a decoding request is behind between two steps; the same for all of a class.
         cancel_reason: set by a cancel that has not been observed yet.
         was_preempted: whether it held a slot before the present one.
     """
@@ -33,12 +38,16 @@ class Progress:
         "admission",
         "cancel_reason",
         "num_computed",
+        "num_known",
+        "num_prompt",
         "rank",
         "request",
         "sequence_id",
         "state",
         "was_preempted",
     )
+
+    lag: ClassVar[int] = 1
 
     def __init__(self, request: Request, rank: tuple[int | float, ...]) -> None:
         """Start waiting, with the prompt known and nothing computed."""
@@ -50,27 +59,33 @@ class Progress:
         self.cancel_reason: CancelReason | None = None
         self.was_preempted = False
         self.state = RequestState.WAITING
-        self._known: list[TokenId] = list(request.prompt)
-
-    @property
-    def num_known(self) -> int:
-        """Prompt tokens and emitted tokens together."""
-        return len(self._known)
+        self.num_prompt = self.num_known = len(request.prompt)
+        self._known = self._first_known()
 
     @property
     def num_decoded(self) -> int:
         """Emitted tokens."""
-        return len(self._known) - len(self.request.prompt)
+        return self.num_known - self.num_prompt
 
     @property
     def num_remaining(self) -> int:
         """Known tokens that are not computed yet."""
-        return len(self._known) - self.num_computed
+        return self.num_known - self.num_computed
 
     @property
     def num_prompt_remaining(self) -> int:
         """Prompt tokens that are not computed yet."""
-        return max(0, len(self.request.prompt) - self.num_computed)
+        return max(0, self.num_prompt - self.num_computed)
+
+    @property
+    def num_reusable(self) -> int:
+        """Leading prompt tokens that may come from a cache: the last known token must be computed for its logits."""
+        return min(self.num_prompt, self.num_known - self.lag)
+
+    @property
+    def num_steps_to_go(self) -> int:
+        """Decode steps until the allowed output is used up."""
+        return self.request.max_tokens - self.num_known + self.num_prompt
 
     @property
     def held_sequence(self) -> SequenceId:
@@ -80,11 +95,12 @@ class Progress:
             raise InvariantViolation(message)
         return self.sequence_id
 
-    def admit(self, sequence_id: SequenceId, admission: int) -> None:
-        """Take a slot; nothing is computed yet."""
+    def admit(self, sequence_id: SequenceId, admission: int, num_cached: int = 0) -> None:
+        """Take a slot, in which `num_cached` tokens are computed already."""
         self._move_to(RequestState.PREFILLING)
         self.sequence_id = sequence_id
         self.admission = admission
+        self.num_computed = num_cached
 
     def preempt(self) -> None:
         """Lose the slot and what was computed; the tokens stay known."""
@@ -102,14 +118,14 @@ class Progress:
         """The next `num_rows` known tokens as a row of a plan."""
         end = self.num_computed + num_rows
         tokens = tuple(self._known[self.num_computed : end])
-        return PrefillChunk(self.request, self.held_sequence, self.num_computed, tokens, end == len(self._known))
+        return PrefillChunk(self.request, self.held_sequence, self.num_computed, tokens, end == self.num_known)
 
     def decode_row(self) -> DecodeRow:
         """The last known token as a row of a plan."""
         return DecodeRow(self.request, self.held_sequence, self.num_computed, self._known[-1])
 
-    def advance(self, row: Row) -> None:
-        """Count the tokens of a row as computed.
+    def advance(self, row: Row) -> FinishReason | None:
+        """Count the tokens of a row as computed; returns why the request has ended with them, or None.
 
         Raises:
             InvariantViolation: the row is not the next one.
@@ -118,6 +134,20 @@ class Progress:
             message = f"request {self.request.request_id}: row at {row.start}, computed {self.num_computed}"
             raise InvariantViolation(message)
         self.num_computed += row.num_rows
+        return None
+
+    def count(self, row: Row, times: int) -> FinishReason | None:
+        """A row was computed, a decode row `times` in a row, and its tokens are counted as 0.
+
+        Returns why the last one was the last, or None.
+        """
+        reason = self.advance(row)
+        if reason is not None or not row.wants_logits:
+            return reason
+        self.num_computed += times - 1
+        self._known.extend((0,) * (times - 1))
+        self.num_known += times - 1
+        return self.append(0)
 
     def ends_with(self, token: TokenId) -> bool:
         """Whether this token ends the answer without being emitted."""
@@ -128,8 +158,12 @@ class Progress:
         if self.state is not RequestState.DECODING:
             self._move_to(RequestState.DECODING)
         self._known.append(token)
-        num_decoded = len(self._known) - len(self.request.prompt)
-        return FinishReason.LENGTH if num_decoded >= self.request.max_tokens else None
+        self.num_known += 1
+        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
+
+    def _first_known(self) -> list[TokenId]:
+        """The known tokens at the start."""
+        return list(self.request.prompt)
 
     def _move_to(self, state: RequestState) -> None:
         if state not in LEGAL_TRANSITIONS[self.state]:

@@ -6,7 +6,9 @@ A plan with rows is committed before any other verb; a plan without rows needs n
 The live engine and the simulator are two short loops over one object of this class.
 """
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from arriero.core.errors import CallerError, CallOrderError, ConfigError, InvalidRequest, StepFailed
@@ -17,10 +19,20 @@ from arriero.core.events import (
     Rejected,
 )
 from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
-from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
+from arriero.core.plan import (
+    BatchPlan,
+    Counted,
+    Failed,
+    Interrupted,
+    NoRoom,
+    Row,
+    Sampled,
+    SequenceFailure,
+    SimulatedOutcome,
+)
 from arriero.core.request import FinishReason, Request
 from arriero.kv.protocol import KvManager, KvUsage
-from arriero.scheduler.admission import check_fits
+from arriero.scheduler.admission import Continuous, FitCheck, StartRule, check_fits
 from arriero.scheduler.cancels import CancelCounts
 from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
 from arriero.scheduler.lives import Lives
@@ -38,11 +50,33 @@ class SchedulerLimits:
         num_rows: rows of one batch; at least the number of sequences, so that every decoder always has its row.
         budget: prompt rows of one step.
         headroom_per_sequence: cells that must stay free for each running request when another one starts.
+        num_sequences: sequences of one step, where that is less than may run at once.
     """
 
     num_rows: int
     budget: PrefillBudget = UNMETERED
     headroom_per_sequence: int = 8
+    num_sequences: int = sys.maxsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerRules:
+    """What a request is taken to be; the defaults are those of the live engine.
+
+    Attributes:
+        fits: refuses requests that can never run.
+        start: when a waiting request may take a slot.
+        progress: makes the mutable half of a request, and so decides which step gives the first token.
+        names_deferred: whether plans list who was not taken, beside the counts.
+    """
+
+    fits: FitCheck = check_fits
+    start: StartRule = field(default_factory=Continuous)
+    progress: Callable[[Request, tuple[int | float, ...]], Progress] = Progress
+    names_deferred: bool = False
+
+
+LIVE_RULES = SchedulerRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +104,16 @@ class SchedulerView:
 class Scheduler:
     """Decides; it never waits, reads a clock, draws a number, opens a file or knows a model."""
 
-    def __init__(self, *, kv: KvManager, planner: Planner, policy: Policy, limits: SchedulerLimits) -> None:
-        """Start empty; all four belong to this scheduler from now on.
+    def __init__(
+        self,
+        *,
+        kv: KvManager,
+        planner: Planner,
+        policy: Policy,
+        limits: SchedulerLimits,
+        rules: SchedulerRules = LIVE_RULES,
+    ) -> None:
+        """Start empty; all parts belong to this scheduler from now on.
 
         Raises:
             ConfigError: a step has fewer rows than there are sequences.
@@ -85,7 +127,8 @@ class Scheduler:
         self._planner = planner
         self._policy = policy
         self._limits = limits
-        self._slots = Slots(kv, policy, limits.headroom_per_sequence)
+        self._rules = rules
+        self._slots = Slots(kv, policy, rules.start, limits.headroom_per_sequence)
         self._lives = Lives(self._slots)
         self._step: StepNumber | None = None  # None: nothing was planned yet
         self._num_arrivals = 0
@@ -110,7 +153,7 @@ class Scheduler:
             if cancelled is not None:
                 self._lives.cancels.count(unknown=1)
             return (Rejected(request, error, now),)
-        self._lives.begin(Progress(request, rank), cancelled)
+        self._lives.begin(self._rules.progress(request, rank), cancelled)
         return self._slots.take_events()
 
     def cancel(self, target: CancelTarget, now: Time) -> tuple[Event, ...]:
@@ -131,7 +174,13 @@ class Scheduler:
         self._lives.expire(now)
         self._lives.observe_cancels(self._step, now)
         budget = UNMETERED if self._step == 0 else self._limits.budget
-        draft = StepDraft(self._slots, num_rows=self._limits.num_rows, budget=budget)
+        draft = StepDraft(
+            self._slots,
+            num_rows=self._limits.num_rows,
+            budget=budget,
+            num_sequences=self._limits.num_sequences,
+            names_deferred=self._rules.names_deferred,
+        )
         self._planner.fill(draft, self._slots.running, self._slots.waiting)
         rows = draft.rows()
         if not rows and len(self._slots.waiting):
@@ -144,11 +193,13 @@ class Scheduler:
             caps_hit=draft.caps_hit,
             num_waiting=len(self._slots.waiting),
             wake_at=self._wake_at(now, has_rows=bool(rows)),
+            deferrals=draft.deferrals,
+            deferred=draft.deferred,
         )
         self._uncommitted = plan if rows else None
         return plan
 
-    def commit(self, outcome: StepOutcome, now: Time) -> tuple[Event, ...]:
+    def commit(self, outcome: SimulatedOutcome, now: Time) -> tuple[Event, ...]:
         """Take over what the step did; what was not computed stays where it was."""
         plan = self._uncommitted
         if plan is None:
@@ -157,6 +208,9 @@ class Scheduler:
         self._move_clock("commit", now)
         self._uncommitted = None
         match outcome:
+            case Counted(times=times):
+                self._count_tokens(plan, times)
+                return self._slots.take_events()
             case Sampled():
                 self._take_tokens(plan, outcome)
             case Failed(failures=failures):
@@ -194,6 +248,26 @@ class Scheduler:
             num_early_cancels=self._lives.cancels.num_early,
         )
 
+    def steady_steps(self) -> int:
+        """How many steps would have the rows of the uncommitted plan, this step included, if no message came.
+
+        1 unless every running request decodes, nobody reaches its end before the last of these steps, and memory can
+        take all of them without losing anything. Who waits could not start in this step and cannot in those after it,
+        since memory only gets fuller. O(rows).
+        """
+        plan = self._uncommitted
+        is_steady = (
+            plan is not None
+            and not plan.shape.prefill_chunks
+            and len(plan.rows) == len(self._slots.running)
+            and not self._slots.has_preempted
+            and not self._kv.is_resting
+        )
+        if plan is None or not is_steady:
+            return 1
+        until_end = min(self._lives.of(row.request).num_steps_to_go for row in plan.rows)
+        return max(1, min(until_end, 1 + self._kv.steps_ahead([row.sequence_id for row in plan.rows])))
+
     def inspect(self) -> SchedulerView:
         """The live parts, to be checked between two steps; O(n log n) in the requests alive."""
         return SchedulerView(self._kv, tuple(self._lives), tuple(self._slots.running), tuple(self._slots.waiting))
@@ -220,7 +294,7 @@ class Scheduler:
         if request.preloaded and self._step is not None:
             message = "a request cannot be preloaded after the first step"
             raise InvalidRequest(message, field="preloaded")
-        check_fits(request, self._kv.sequence_limit)
+        self._rules.fits(request, self._kv.sequence_limit)
 
     def _next_step(self) -> StepNumber:
         """Step 0 exists only where requests were preloaded."""
@@ -245,14 +319,28 @@ class Scheduler:
     def _take_tokens(self, plan: BatchPlan, outcome: Sampled) -> None:
         failed = {failure.sequence_id for failure in outcome.failures}
         refused = {op.sequence_id for op in outcome.refused}
-        for row in plan.rows:
-            if row.sequence_id in failed or row.sequence_id in refused:
-                continue
+        rows = [row for row in plan.rows if row.sequence_id not in failed and row.sequence_id not in refused]
+        if plan.shape.prefill_chunks:
+            self._slots.publish(rows)
+        for row in rows:
             progress = self._lives.of(row.request)
-            progress.advance(row)
-            if row.wants_logits:
+            reason = progress.advance(row)
+            if reason is not None:
+                self._lives.finish(progress, reason)
+            elif row.wants_logits:
                 self._take_token(progress, row, outcome.tokens[row.sequence_id])
         self._lives.fail(outcome.failures)
+
+    def _count_tokens(self, plan: BatchPlan, times: int) -> None:
+        if plan.shape.prefill_chunks:
+            self._slots.publish(plan.rows)
+        if times > 1:
+            self._kv.grow_together([row.sequence_id for row in plan.rows], times - 1)
+        for row in plan.rows:
+            progress = self._lives.of(row.request)
+            reason = progress.count(row, times)
+            if reason is not None:
+                self._lives.finish(progress, reason)
 
     def _take_token(self, progress: Progress, row: Row, token: TokenId) -> None:
         if progress.ends_with(token):

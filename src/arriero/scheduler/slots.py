@@ -5,14 +5,15 @@ drift apart. Growth is on demand: a request starts when its known tokens and som
 output. When room ends, the policy's victim goes back to waiting with its tokens kept; they are computed anew later.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from arriero.core.errors import EngineFault
 from arriero.core.events import Admitted, Event, Finished, Preempted, PreemptionCause, TokenEmitted
 from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.plan import Deferral, PrefillChunk, Row
 from arriero.core.request import CancelReason, FinishReason, RequestState
-from arriero.kv.protocol import KvManager, ReleaseCause, Shortage
-from arriero.scheduler.draft import Deferral
+from arriero.kv.protocol import KvManager, PrefixHit, ReleaseCause, Shortage
+from arriero.scheduler.admission import StartRule
 from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.waiting import WaitingQueue
@@ -27,15 +28,17 @@ class Slots:
         events: what happened since they were last taken; written here, taken by the scheduler.
     """
 
-    def __init__(self, kv: KvManager, policy: Policy, headroom_per_sequence: int) -> None:
+    def __init__(self, kv: KvManager, policy: Policy, start_rule: StartRule, headroom_per_sequence: int) -> None:
         """Start with nobody."""
         self.waiting = WaitingQueue()
         self.running: list[Progress] = []
         self.events: list[Event] = []
         self._kv = kv
         self._policy = policy
+        self._start_rule = start_rule
         self._headroom = headroom_per_sequence
         self._num_admissions = 0
+        self._num_started = 0  # in this step
         self._step: StepNumber = 0
         self._now: Time = 0
         self._has_preempted = False
@@ -44,6 +47,7 @@ class Slots:
     def begin_step(self, step: StepNumber) -> None:
         """A new step is being planned: ids that a cancel freed in an earlier one may be used again."""
         self._step = step
+        self._num_started = 0
         self._has_preempted = False
         self._kv.begin_step()
 
@@ -51,7 +55,17 @@ class Slots:
         """Stamp the events to come."""
         self._now = now
 
-    def admit(self, progress: Progress) -> Deferral | None:
+    @property
+    def has_preempted(self) -> bool:
+        """Whether somebody had to yield in this step."""
+        return self._has_preempted
+
+    def lookup(self, progress: Progress) -> PrefixHit:
+        """How much of a waiting request's prompt is in memory already; changes nothing."""
+        request = progress.request
+        return self._kv.lookup(request.prompt, request.cache_scope, progress.num_reusable)
+
+    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
         """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
 
         Nobody starts in a step in which somebody had to yield: the room that was made is for those who run. Nor does
@@ -59,13 +73,17 @@ class Slots:
         """
         if self._has_preempted or (self._is_closed and self.running):
             return Deferral.KV
+        if not self._start_rule.may_start(len(self.running), self._num_started):
+            return Deferral.SLOTS
         headroom = self._headroom * len(self.running)
-        started = self._kv.start(progress.request.request_id, progress.num_known, headroom)
+        hit = self.lookup(progress) if hit is None else hit
+        started = self._kv.start(progress.request.request_id, progress.num_known, headroom, hit)
         if isinstance(started, Shortage):
             return Deferral.KV if started.missing else Deferral.SLOTS
         self.waiting.remove(progress)
-        progress.admit(started.sequence_id, self._num_admissions)
+        progress.admit(started.sequence_id, self._num_admissions, hit.num_tokens)
         self._num_admissions += 1
+        self._num_started += 1
         self.running.append(progress)
         self.events.append(
             Admitted(
@@ -80,17 +98,33 @@ class Slots:
         )
         return None
 
-    def extend(self, progress: Progress, taken: Container[SequenceId]) -> bool:
-        """One more place for a running request, at the expense of the policy's victims; False if it was one itself.
+    def extend_together(self, group: Sequence[Progress]) -> bool:
+        """One more place for each of several running requests, if that takes nothing from anybody; else no change."""
+        return self._kv.grow_each([progress.held_sequence for progress in group])
+
+    def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
+        """One more place for a running request, at the expense of the policy's victims, or why there is none.
 
         Who has a row in this step already, its sequence being in `taken`, does not yield.
         """
         while self._kv.grow(progress.held_sequence, 1) is not None:
             victim = self._policy.victim([each for each in self.running if each.held_sequence not in taken])
+            if victim is None:
+                return Deferral.KV
             self.preempt(victim, PreemptionCause.NO_ROOM)
             if victim is progress:
-                return False
-        return True
+                return Deferral.YIELDED
+        return None
+
+    def promise(self, row: PrefillChunk) -> None:
+        """The step has taken a stretch of a prompt."""
+        self._kv.promise(row.sequence_id, row.start + row.num_rows)
+
+    def publish(self, rows: Sequence[Row]) -> None:
+        """The prompts in these rows are computed, as far as they go, and may be found from now on."""
+        for row in rows:
+            if isinstance(row, PrefillChunk):
+                self._kv.publish(row.sequence_id, row.start + row.num_rows)
 
     def yield_one(self) -> Progress | None:
         """Memory is fuller than the books say: preempt the policy's victim.
@@ -101,7 +135,8 @@ class Slots:
         if len(self.running) <= 1:
             return None
         victim = self._policy.victim(self.running)
-        self.preempt(victim, PreemptionCause.NO_ROOM)
+        if victim is not None:
+            self.preempt(victim, PreemptionCause.NO_ROOM)
         return victim
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from arriero.core.ids import Time
+from arriero.core.plan import Counted
 from arriero.record.journal import JournalEnd, JournalLines, JournalStep
 from arriero.record.journal_schema import TimeLine
 from arriero.record.journal_setup import Setup
@@ -24,6 +25,7 @@ def journal_lines(
 
 def _journal_step(step: SimulatedStep) -> JournalStep:
     has_rows = step.outcome is not None
+    assert not isinstance(step.outcome, Counted), "a journal is made of single steps and their tokens"
     return JournalStep(
         messages=tuple(each.target if isinstance(each, Cancellation) else each.request for each in step.messages),
         plan=step.plan,

@@ -2,36 +2,43 @@
 
     step:   messages due → plan → events → cost moves the clock → answers → commit → events
     idle:   the clock jumps to the next message or to `wake_at`
+    run:    equal decode steps, in which nothing can change, are one step that the same scheduler counts several times
 
 Messages are handed over only between steps, cancels before submissions, each in posting order, as in the live loop.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, assert_never
 
 from arriero.core.events import CancelTarget, Event
 from arriero.core.ids import Time
-from arriero.core.plan import BatchPlan, StepOutcome, StepShape
+from arriero.core.plan import BatchPlan, Counted, SimulatedOutcome
 from arriero.core.request import Request
+from arriero.costmodel.models import TIME_MAX, CostModel, checked
 from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.scheduler import Scheduler
-
-
-class StepCost(Protocol):
-    """How long a step of a shape takes, in the unit of the time line; never negative."""
-
-    def step_time(self, shape: StepShape) -> Time:
-        """The duration."""
-        ...
 
 
 class Answers(Protocol):
     """What a model would have said."""
 
-    def to(self, plan: BatchPlan) -> StepOutcome:
+    def to(self, plan: BatchPlan) -> SimulatedOutcome:
         """The outcome of one plan with rows."""
         ...
+
+
+class NoAnswers:
+    """Every row succeeds, and its token is counted only."""
+
+    def __init__(self) -> None:
+        """Nothing is kept."""
+        self._counted = Counted()
+
+    def to(self, plan: BatchPlan) -> Counted:
+        """The outcome of one plan with rows."""
+        del plan
+        return self._counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,39 @@ class Cancellation:
 
 
 Message: TypeAlias = Submission | Cancellation
+
+
+class Inbox(Protocol):
+    """Messages by the time at which they are due."""
+
+    def due(self, now: Time) -> Sequence[Message]:
+        """Take what is due: cancels first, then submissions."""
+        ...
+
+    def next_at(self) -> Time | None:
+        """When the next message is due, or None."""
+        ...
+
+
+class ArrivalInbox:
+    """Requests that are made only when they arrive, so that a long workload needs little memory."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        """`requests` ascend by their arrival."""
+        self._requests = iter(requests)
+        self._next = next(self._requests, None)
+
+    def due(self, now: Time) -> Sequence[Message]:
+        """Take what is due."""
+        taken: list[Message] = []
+        while self._next is not None and self._next.arrival_at <= now:
+            taken.append(Submission(self._next))
+            self._next = next(self._requests, None)
+        return taken
+
+    def next_at(self) -> Time | None:
+        """When the next request arrives, or None."""
+        return None if self._next is None else self._next.arrival_at
 
 
 class VirtualInbox:
@@ -84,58 +124,96 @@ class SimulatedStep:
 
     Attributes:
         began_at: when the plan was made.
-        ended_at: when its rows were computed; `began_at` for a plan without rows.
+        ended_at: when its rows were computed, for the last time if they were counted several times; `began_at` for a
+            plan without rows.
         plan: what was planned.
         outcome: None for a plan without rows.
         events: of messages, plan and commit, in order.
         messages: what this pass took, in the order in which it was applied.
+        ends: when the rows were computed, each time; empty for a plan without rows.
     """
 
     began_at: Time
     ended_at: Time
     plan: BatchPlan
-    outcome: StepOutcome | None
+    outcome: SimulatedOutcome | None
     events: tuple[Event, ...]
     messages: tuple[Message, ...]
+    ends: Sequence[Time] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulator:
-    """One run; `check` verifies every invariant after every step."""
+    """One run.
+
+    Attributes:
+        scheduler: the object that serves as well.
+        cost: moves the clock.
+        answers: what the rows give.
+        check: verify every invariant after every step.
+        jumps: take equal decode steps in one; needs `NoAnswers`, and a cost that does not depend on the context.
+        stops_when_stalled: end at the first plan without rows while requests are alive, instead of going on with the
+            next message.
+        on_plan: sees each plan before its rows are computed, for figures of that moment.
+    """
 
     scheduler: Scheduler
-    cost: StepCost
+    cost: CostModel
     answers: Answers
     check: bool = False
+    jumps: bool = False
+    stops_when_stalled: bool = False
+    on_plan: Callable[[BatchPlan], None] | None = None
 
     def run(self, messages: Sequence[Message], start_at: Time = 0) -> Iterator[SimulatedStep]:
+        """Yield the steps of a run with these messages."""
+        return self.run_from(VirtualInbox(messages), start_at)
+
+    def run_from(self, inbox: Inbox, start_at: Time = 0) -> Iterator[SimulatedStep]:
         """Yield steps until nothing is left to do.
 
         Ends when there is neither a message to come nor a `wake_at`; requests that are still alive then are stalled.
+
+        Raises:
+            TimeOverflow: the clock leaves its 64 bits.
         """
-        inbox = VirtualInbox(messages)
-        now = start_at
+        scheduler, now = self.scheduler, start_at
         while True:
-            events: list[Event] = []
             messages = tuple(inbox.due(now))
-            for message in messages:
-                events.extend(self._apply(message, now))
-            plan = self.scheduler.plan(now)
+            events = [event for message in messages for event in self._apply(message, now)]
+            plan = scheduler.plan(now)
             events.extend(plan.events)
+            if self.on_plan is not None:
+                self.on_plan(plan)
             began_at = now
-            outcome = None
-            if plan.rows:
-                now += self.cost.step_time(plan.shape)
-                outcome = self.answers.to(plan)
-                events.extend(self.scheduler.commit(outcome, now))
+            outcome, ends = self._compute(plan, inbox, now)
+            if outcome is not None:
+                now = ends[-1]
+                events.extend(scheduler.commit(outcome, now))
             if self.check:
-                check_scheduler(self.scheduler)
-            yield SimulatedStep(began_at, now, plan, outcome, tuple(events), messages)
-            if not plan.rows:
+                check_scheduler(scheduler)
+            yield SimulatedStep(began_at, now, plan, outcome, tuple(events), messages, ends)
+            if outcome is None:
                 next_at = _earliest(inbox.next_at(), plan.wake_at)
-                if next_at is None:
+                if next_at is None or (self.stops_when_stalled and scheduler.has_work):
                     return
                 now = next_at
+
+    def _compute(self, plan: BatchPlan, inbox: Inbox, now: Time) -> tuple[SimulatedOutcome | None, Sequence[Time]]:
+        """What a plan comes to, and when; None and nothing for a plan without rows."""
+        if not plan.rows:
+            return None, ()
+        duration = self.cost.step_time(plan.shape)
+        end = now + duration
+        if end > TIME_MAX:
+            checked(end)
+        if not self.jumps or plan.shape.prefill_chunks:
+            return self.answers.to(plan), (end,)
+        until = _earliest(inbox.next_at(), plan.wake_at)
+        if until is not None and until <= end:
+            return self.answers.to(plan), (end,)
+        ends = _equal_ends(end, duration, self.scheduler.steady_steps(), until)
+        return Counted(len(ends)), ends
 
     def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
         match message:
@@ -145,6 +223,19 @@ class Simulator:
                 return self.scheduler.cancel(target, now)
             case _:
                 assert_never(message)
+
+
+def _equal_ends(end: Time, duration: Time, steps: int, until: Time | None) -> Sequence[Time]:
+    """The ends of at most so many steps; the first one at or after `until` is the last, as somebody writes there."""
+    if isinstance(end, int) and isinstance(duration, int) and duration:
+        if until is not None:
+            steps = min(steps, 1 + max(0, -int((end - until) // duration)))
+        checked(end + (steps - 1) * duration)
+        return range(end, end + steps * duration, duration)
+    ends = [end]
+    while len(ends) < steps and (until is None or ends[-1] < until):
+        ends.append(ends[-1] + duration)
+    return ends
 
 
 def _earliest(*times: Time | None) -> Time | None:

@@ -1,12 +1,13 @@
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import pytest
 
 from arriero.core.errors import ConfigError
 from arriero.core.ids import RequestId, SequenceId
-from arriero.core.plan import Cap, StepShape
+from arriero.core.plan import Cap, Deferral, PrefillChunk, StepShape
 from arriero.core.request import Request
-from arriero.scheduler.draft import UNMETERED, Deferral, PrefillBudget, StepDraft
+from arriero.kv.protocol import NO_HIT, PrefixHit
+from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
 from arriero.scheduler.progress import Progress
 
 
@@ -15,13 +16,24 @@ class EndlessRoom:
 
     is_full = False
 
-    def admit(self, progress: Progress) -> Deferral | None:
+    def lookup(self, progress: Progress) -> PrefixHit:
         del progress
+        return NO_HIT
+
+    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
+        del progress, hit
         return Deferral.KV if self.is_full else None
 
-    def extend(self, progress: Progress, taken: Container[SequenceId]) -> bool:
-        assert progress.held_sequence not in taken
+    def promise(self, row: PrefillChunk) -> None:
+        del row
+
+    def extend_together(self, group: Sequence[Progress]) -> bool:
+        del group
         return not self.is_full
+
+    def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
+        assert progress.held_sequence not in taken
+        return Deferral.YIELDED if self.is_full else None
 
 
 def running(sequence_id: int, prompt: int = 10, *, decoding: bool = False) -> Progress:

@@ -70,7 +70,7 @@ def has_nothing_left(scheduler: Scheduler) -> None:
 
 def beyond_its_last_token(scheduler: Scheduler) -> None:
     progress: Progress = scheduler.inspect().waiting[0]
-    progress._known += [1, 1, 1, 1]
+    progress.num_known += 4
 
 
 def out_of_order(scheduler: Scheduler) -> None:
@@ -78,7 +78,7 @@ def out_of_order(scheduler: Scheduler) -> None:
 
 
 def two_behind(scheduler: Scheduler) -> None:
-    scheduler.inspect().running[0]._known.append(1)
+    scheduler.inspect().running[0].num_known += 1
 
 
 RULES: dict[str, Callable[[Scheduler], None]] = {

@@ -1,7 +1,8 @@
 from arriero.core.ids import RequestId
+from arriero.core.plan import Deferral
 from arriero.core.request import Request
 from arriero.kv.cells import CellLayout, CellManager
-from arriero.scheduler.draft import Deferral
+from arriero.scheduler.admission import Continuous
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.slots import Slots
@@ -16,7 +17,7 @@ def waiting(slots: Slots, request_id: int, prompt: int) -> Progress:
 
 def new_slots(num_sequences: int) -> Slots:
     layout = CellLayout(num_sequences=num_sequences, num_cells=20, sequence_limit=20, unified=True)
-    return Slots(CellManager(layout), FirstComeFirstServed(), headroom_per_sequence=3)
+    return Slots(CellManager(layout), FirstComeFirstServed(), Continuous(), headroom_per_sequence=3)
 
 
 def test_who_finds_every_slot_taken_is_told_apart_from_who_finds_no_cells() -> None:

@@ -1,14 +1,17 @@
 """One run of the published serving lab: its inputs, checked; its rows, reconciled while they are written."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
 from arriero.cli.simulation.output import new_file
+from arriero.cli.simulation.simulators import LabSimulator
 from arriero.cli.simulation.tracking import tracked
 from arriero.core.errors import ConfigError
+from arriero.metrics.lab_summary import LabLife
 from arriero.record.lab_check import LabChecker
 from arriero.record.lab_config import LabConfig
 from arriero.record.lab_envelope import check_envelope
@@ -21,9 +24,6 @@ from arriero.record.provenance import lab_run_row
 from arriero.workload.files import Workload, read_workload
 from arriero.workload.manifest import Manifest, check_manifest, make_manifest, read_manifest
 from arriero.workload.records import WorkloadRecord, numbered
-
-Simulate: TypeAlias = Callable[[LabConfig, Sequence[WorkloadRecord], bool], Iterator[LabRow]]
-"""Configuration, records, whether iteration rows are wanted → rows in the order of the file."""
 
 FOREIGN: Final = "unknown"
 
@@ -54,15 +54,16 @@ def load(config: LabConfig, files: Files) -> LabInputs:
         DataError: a file cannot be used, or they do not belong together.
     """
     place = str(files.config)
+    manifest_path = files.manifest
     if files.workload is None:
         path = find_below(files.root, config.workload.path, file=place, field="workload.path")
-        manifest_path = files.manifest or find_below(
-            files.root, config.workload.manifest_path, file=place, field="workload.manifest_path"
-        )
+        if manifest_path is None:
+            asked = config.workload.manifest_path
+            manifest_path = find_below(files.root, asked, file=place, field="workload.manifest_path")
     else:
         path = files.workload
         beside = path.with_name(f"{path.name.removesuffix('.jsonl')}.manifest.json")
-        manifest_path = files.manifest or (beside if beside.exists() else None)
+        manifest_path = manifest_path or (beside if beside.exists() else None)
     workload = read_workload(path)
     manifest = made_up(workload, config.run_seed) if manifest_path is None else read_manifest(manifest_path)
     check_manifest(manifest, workload, run_seed=config.run_seed, file=str(manifest_path or path))
@@ -81,7 +82,7 @@ def made_up(workload: Workload, seed: int) -> Manifest:
         raise ConfigError(f"the workload holds the classes {' and '.join(classes)}; use one workload_class a file")
     times = [record.arrival_time_us for record in workload.records]
     arrival = {"mode": "manual", "timestamps_us": times}
-    if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):
+    if any(later < earlier for earlier, later in pairwise(times)):
         raise ConfigError("the workload's lines are not in the order of arrival; sort them, or name a --manifest")
     config = {
         "schema_version": "serving-workload-v1",
@@ -94,7 +95,7 @@ def made_up(workload: Workload, seed: int) -> Manifest:
 
 
 def run_lab(
-    inputs: LabInputs, out: Path, simulate: Simulate, command: Sequence[str], *, force: bool, with_iterations: bool
+    inputs: LabInputs, out: Path, simulate: LabSimulator, command: Sequence[str], *, force: bool, with_iterations: bool
 ) -> LabResult:
     """Simulate, reconcile and write; the file appears whole or not at all.
 
@@ -104,9 +105,9 @@ def run_lab(
     config = inputs.config
     run = lab_run_row(config, inputs.manifest, command)
     checker = LabChecker(config, str(out), with_iterations=with_iterations)
-    requests = []
+    requests: list[LabLife] = []
     num_iterations, line = 0, 1
-    rows = simulate(config, inputs.records, with_iterations)
+    rows = simulate(config, inputs.records, with_iterations=with_iterations)
     last_arrival = inputs.records[-1].arrival_time_us if inputs.records else 0
     with new_file(out, force=force) as file:
         file.write(encode_run(run) + b"\n")
@@ -121,15 +122,6 @@ def run_lab(
             file.write(encode_row(row) + b"\n")
         summary = checker.finish(line)
     return LabResult(run, config, num_iterations, tuple(requests), summary)
-
-
-def published_simulator(
-    config: LabConfig, records: Sequence[WorkloadRecord], with_iterations: bool
-) -> Iterator[LabRow]:  # noqa: FBT001
-    """The preset."""
-    from arriero.sim.runs import run_serving_lab
-
-    return run_serving_lab(config, records, with_iterations=with_iterations)
 
 
 def _time_of(row: LabRow) -> int | None:

@@ -38,7 +38,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]) -> int:
-    from arriero.cli.simulation.lab import Files, load, published_simulator, run_lab
+    from arriero.cli.simulation.lab import Files, load, run_lab
+    from arriero.cli.simulation.simulators import lab_simulator
     from arriero.record.lab_comparisons import comparisons_markdown
     from arriero.record.lab_config import read_lab_config
     from arriero.record.lab_file import LabResult
@@ -56,7 +57,7 @@ def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]
     for config, each in inputs.items():
         command = ["arriero", "sim", "run", "--preset", "serving-lab", "--config", config]
         done[chosen[config].stem] = run_lab(
-            each, results[config], published_simulator, command, force=flags.force, with_iterations=True
+            each, results[config], lab_simulator(), command, force=flags.force, with_iterations=True
         )
         print(f"{results[config]}: {each.config.name}, {done[chosen[config].stem].summary.run_status}")
     summaries = [
@@ -78,9 +79,7 @@ def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]
 def _parser() -> LineParser:
     parser = make_parser("sim matrix", "Simulate every configuration of a matrix, then print its comparisons.")
     parser.add_argument("matrix", metavar="FILE", help="of the format serving-matrix-v1")
-    parser.add_argument(
-        "--root", metavar="DIR", default=".", help="folder that the paths inside start from (default: .)"
-    )
+    parser.add_argument("--root", metavar="DIR", default=".", help="where the paths inside start (default: .)")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="run this one; may be repeated")
     parser.add_argument("--dry-run", action="store_true", help="check everything and print what would be run")
     says = f"refuse to start more runs than this (default: {MOST_RUNS})"

@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from arriero.cli.simulation.mixed_tables import HEADINGS, classes, figures_line, gains, grid, sweep
 from arriero.cli.simulation.numbers import amount, positive
 from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_text
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
 from arriero.metrics.mixed_decode import MixedCost, MixedFigures, MixedPolicy, MixedRun, mixed_figures
-from arriero.sim.mixed_workloads import NAMES, REALISTIC, mixed_workload
+from arriero.sim.mixed_workloads import NAMES, REALISTIC, SIZES, mixed_workload
 
 _LETTERS: Final = dict(zip("ABCDEFM", NAMES, strict=True))
-_SHORT: Final = {
-    MixedPolicy.FIFO: "fifo", MixedPolicy.STATIC: "static", MixedPolicy.CONTINUOUS: "continuous",
-}  # fmt: skip
 REALISTIC_SEED: Final = 7
 DEFAULT_SEED: Final = 42
 
@@ -37,19 +35,45 @@ def main(arguments: Sequence[str]) -> int:
     )
     if flags.workload is None and flags.out is not None:
         raise ConfigError("--out: needs one --workload, since a folder holds the files of one; name it")
-    names = [_LETTERS.get(flags.workload, flags.workload)] if flags.workload else list(NAMES)
-    print(_HEADINGS)
+    asked: str | None = flags.workload
+    names = list(NAMES) if asked is None else [_LETTERS.get(asked, asked)]
+    found: dict[str, dict[MixedPolicy, MixedFigures]] = {}
     for name in names:
         runs = _run(name, flags, policies, cost)
-        for policy, run in runs.items():
-            print(_line(name, policy, mixed_figures(run)))
+        if not found:
+            print(HEADINGS)
+        found[name] = {policy: mixed_figures(run) for policy, run in runs.items()}
+        for policy, figures in found[name].items():
+            print(figures_line(name, policy, figures))
         if flags.out is not None:
             _write(name, flags, cost, runs)
+    if asked is None and len(policies) == len(MixedPolicy):
+        _print_more(found, flags, cost)
     return 0
 
 
+def _print_more(found: dict[str, dict[MixedPolicy, MixedFigures]], flags: Namespace, cost: MixedCost) -> None:
+    """What the whole table says, and how it depends on slots and rows."""
+
+    def ask(name: str, slots: int, n_batch: int, policies: tuple[MixedPolicy, ...]) -> dict[MixedPolicy, MixedFigures]:
+        changed = Namespace(**{**vars(flags), "slots": slots, "n_batch": n_batch})
+        return {policy: mixed_figures(run) for policy, run in _run(name, changed, policies, cost).items()}
+
+    decode_only = _LETTERS["C"]
+    parts = (
+        gains(found),
+        classes(decode_only, found[decode_only], SIZES),
+        sweep(_LETTERS["B"], ask),
+        grid(_LETTERS["A"], ask),
+    )
+    for part in parts:
+        print()
+        for line in part:
+            print(line)
+
+
 def _run(name: str, flags: Namespace, policies: Sequence[MixedPolicy], cost: MixedCost) -> dict[MixedPolicy, MixedRun]:
-    from arriero.sim.runs import run_mixed_decode
+    from arriero.sim.mixed_decode import run_mixed_decode
 
     requests = mixed_workload(name, cap=flags.cap, seed=_seed(name, flags))
     return {
@@ -77,26 +101,6 @@ def _write(name: str, flags: Namespace, cost: MixedCost, runs: dict[MixedPolicy,
     for path, text in files.items():
         write_text(path, text, force=flags.force)
     print(f"{folder}: {len(files)} files")
-
-
-_COLUMNS: Final = ("total_latency_ms_p50", "total_latency_ms_p95", "total_latency_ms_p99", "ttft_ms_p50", "ttft_ms_p95",
-                   "ttft_ms_p99")  # fmt: skip
-_HEADINGS: Final = (
-    f"{'workload':<26} {'policy':<10} {'makespan':>9}"
-    f" {'lat p50':>9} {'p95':>9} {'p99':>9} {'TTFT p50':>9} {'p95':>9} {'p99':>9}"
-    f" {'rows/call':>9} {'calls':>6} {'iters':>6} {'rows':>6}"
-)
-
-
-def _line(name: str, policy: MixedPolicy, figures: MixedFigures) -> str:
-    details = figures.details
-    times = " ".join(f"{details[column]:9.3f}" for column in _COLUMNS)
-    iterations = int(details["n_iterations"])
-    rows = round(details["average_batch_rows"] * iterations)
-    return (
-        f"{name:<26} {_SHORT[policy]:<10} {figures.makespan_ms:9.3f} {times}"
-        f" {figures.tokens_per_decode_call:9.3f} {figures.decode_calls:6d} {iterations:6d} {rows:6d}"
-    )
 
 
 def _parser() -> LineParser:

@@ -1,12 +1,13 @@
 """Runs in arriero's own mode: one for each seed, rows written as they come, summarised together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
 from arriero.cli.simulation.output import new_file, require_absent
+from arriero.cli.simulation.simulators import OwnSimulator, own_simulator
 from arriero.cli.simulation.tracking import tracked
 from arriero.metrics.goodput import Slos
 from arriero.metrics.intervals import CONFIDENCE, over_runs
@@ -17,10 +18,6 @@ from arriero.record.provenance import own_run_row
 from arriero.record.sim_rows import SCHEMA, SimRequestRow, SimTotals, StepRow, encode_sim_row, encode_table
 from arriero.record.simulation_config import SimulationConfig
 from arriero.workload.records import WorkloadRecord
-
-Simulate: TypeAlias = Callable[
-    [SimulationConfig, Sequence[WorkloadRecord]], Iterator[StepRow | SimRequestRow | SimTotals]
-]
 
 
 class Work(NamedTuple):
@@ -40,8 +37,6 @@ def run_own(
     Raises:
         DataError, ConfigError: a file cannot be used or written.
     """
-    from arriero.sim.runs import run_simulation
-
     if trace is not None:
         config = msgspec.structs.replace(config, trace=trace)
     seeds: list[int | None] = list(config.seeds) or [None]
@@ -50,14 +45,14 @@ def run_own(
     summaries: list[dict[str, Any]] = []
     for seed, path in zip(seeds, outs, strict=True):
         work = load_work(config, place, seed)
-        summaries.append(run_one(config, work, path, run_simulation, command, force=force))
+        summaries.append(run_one(config, work, path, own_simulator(), command, force=force))
     if len(summaries) == 1:
         return summaries[0]
     return {"seeds": seeds, "confidence": CONFIDENCE, "over_seeds": over_runs(summaries), "runs": summaries}
 
 
 def run_one(
-    config: SimulationConfig, work: Work, out: Path, simulate: Simulate, command: Sequence[str], *, force: bool
+    config: SimulationConfig, work: Work, out: Path, simulate: OwnSimulator, command: Sequence[str], *, force: bool
 ) -> dict[str, Any]:
     """Simulate one workload, write its file, and return its summary."""
     tally = ServedTally(_window(config, work.records))

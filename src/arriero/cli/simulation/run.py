@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_lab(flags: Namespace, command: Sequence[str]) -> int:
-    from arriero.cli.simulation.lab import Files, load, published_simulator, run_lab
+    from arriero.cli.simulation.lab import Files, load, run_lab
+    from arriero.cli.simulation.simulators import lab_simulator
     from arriero.record.lab_config import read_lab_config
     from arriero.record.lab_report import as_markdown, summarise
 
@@ -40,7 +41,7 @@ def _run_lab(flags: Namespace, command: Sequence[str]) -> int:
     manifest = Path(flags.manifest) if flags.manifest else None
     inputs = load(config, Files(path, workload, manifest, Path(flags.root)))
     with_iterations = flags.trace != "off"
-    result = run_lab(inputs, out, published_simulator, command, force=flags.force, with_iterations=with_iterations)
+    result = run_lab(inputs, out, lab_simulator(), command, force=flags.force, with_iterations=with_iterations)
     sys.stdout.write(as_markdown([summarise(result, out.as_posix())]))
     print(f"{out}: {len(result.requests):,} requests, {result.summary.run_status}")
     return 0
@@ -72,9 +73,7 @@ def _parser() -> LineParser:
     parser.add_argument("--workload", metavar="FILE", help="with --preset: instead of the one in the configuration")
     parser.add_argument("--manifest", metavar="FILE", help="with --preset: of the workload (default: beside it)")
     parser.add_argument("--root", metavar="DIR", default=".", help="with --preset: where its paths start (default: .)")
-    parser.add_argument(
-        "--trace", choices=["off", "counts", "full"], help="step rows (default: as configured, or full)"
-    )
+    parser.add_argument("--trace", choices=["off", "counts", "full"], help="step rows (default: as configured)")
     parser.add_argument("--out", metavar="FILE", help=f"the result (default: below {ROOT})")
     parser.add_argument("--json", action="store_true", help="without --preset: print the whole summary")
     add_force(parser)

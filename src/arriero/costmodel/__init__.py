@@ -1,0 +1,1 @@
+"""How long a step takes: formulas over its shape, standard library only."""

@@ -1,0 +1,1 @@
+"""Formulas over timestamps: latencies, quantiles, rates, goodput; no clock and no files."""

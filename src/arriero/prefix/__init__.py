@@ -1,0 +1,1 @@
+"""Which computed prefixes are in memory: indexes over full blocks of tokens."""

@@ -1,0 +1,177 @@
+"""JournalLines: makes the lines of a journal, byte for byte in one way.
+
+Keys are sorted, separators fixed, numbers printed by one encoder, and every line carries a check sum over itself and
+the line before. So the same run gives the same bytes, and a line that was changed, cut or lost is noticed.
+
+The live engine makes these lines on the writer's thread, the simulator where it likes; both make them here.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from arriero.core.events import CancelTarget, Event, Finished, Queued, Rejected, TokenEmitted
+from arriero.core.ids import RequestId, Time, TokenId
+from arriero.core.plan import BatchPlan, StepOutcome
+from arriero.core.request import Request
+from arriero.core.version import VERSION
+from arriero.record.journal_parts import MessageRow
+from arriero.record.journal_rows import cancel_row, event_rows, outcome_row, plan_row, submit_row
+from arriero.record.journal_schema import (
+    SCHEMA,
+    EndRecord,
+    GapRecord,
+    JournalRecord,
+    StartRecord,
+    StepRecord,
+    TimeLine,
+)
+from arriero.record.journal_setup import Setup
+from arriero.record.runs import KEPT_RUNS, KEPT_TOKENS, RunIndex
+
+WRITTEN_BY: Final = f"arriero {VERSION}"
+
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalStep:
+    """One pass of either loop, as both can say it; the fields are those of `journal_schema.StepRecord`."""
+
+    messages: tuple[Request | CancelTarget, ...]
+    plan: BatchPlan
+    outcome: StepOutcome | None
+    events: tuple[Event, ...]
+    began_at: Time
+    committed_at: Time | None
+    ended_at: Time
+    decode_time: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEnd:
+    """The end of either loop; the fields are those of `journal_schema.EndRecord`."""
+
+    ended_at: Time
+    given_up_at: Time | None = None
+    crashed: str | None = None
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(slots=True)
+class _Run:
+    """A request that is alive, and what it has said."""
+
+    number: int
+    answer: list[TokenId]
+
+
+class JournalLines:
+    """From passes to lines; belongs to one thread, and keeps the latest runs of tokens to compare prompts with."""
+
+    def __init__(self, *, max_runs: int = KEPT_RUNS, max_tokens: int = KEPT_TOKENS) -> None:
+        """Both bounds are written into the start record, so that a reader keeps the same runs."""
+        self._bounds = (max_runs, max_tokens)
+        self._index = RunIndex(max_runs, max_tokens)
+        self._last_crc = 0
+        self._num_submitted = 0
+        self._alive: dict[RequestId, _Run] = {}
+
+    def start(self, setup: Setup, time_line: TimeLine) -> bytes:
+        """The first line."""
+        max_runs, max_tokens = self._bounds
+        return self._line(
+            StartRecord(
+                crc=0,
+                schema=SCHEMA,
+                written_by=WRITTEN_BY,
+                time_line=time_line,
+                setup=setup,
+                kept_runs=max_runs,
+                kept_tokens=max_tokens,
+            )
+        )
+
+    def step(self, step: JournalStep, *, missing: int = 0) -> list[bytes]:
+        """The line of a pass, after a gap line if so many before it are missing.
+
+        If it raises, no line was begun, and the next one can be made.
+        """
+        record = self._step_record(step)
+        return [*self._missing(missing), self._line(record)]
+
+    def end(self, end: JournalEnd, *, missing: int = 0) -> list[bytes]:
+        """The last line, after a gap line if so many before it are missing."""
+        record = EndRecord(
+            crc=0,
+            ended_at=end.ended_at,
+            given_up_at=end.given_up_at,
+            crashed=end.crashed,
+            events=event_rows(end.events),
+        )
+        return [*self._missing(missing), self._line(record)]
+
+    def gap(self, dropped: int) -> bytes:
+        """The line that says how many records are missing; what was alive then is not known any more."""
+        self._alive.clear()
+        return self._line(GapRecord(crc=0, dropped=dropped))
+
+    def _missing(self, missing: int) -> list[bytes]:
+        return [self.gap(missing)] if missing else []
+
+    def _step_record(self, step: JournalStep) -> StepRecord:
+        arrivals: deque[_Run] = deque()
+        messages = tuple(self._message_row(message, arrivals) for message in step.messages)
+        for event in step.events:
+            self._follow(event, arrivals)
+        return StepRecord(
+            crc=0,
+            began_at=step.began_at,
+            committed_at=step.committed_at,
+            ended_at=step.ended_at,
+            decode_time=step.decode_time,
+            messages=messages,
+            plan=plan_row(step.plan),
+            outcome=None if step.outcome is None else outcome_row(step.plan, step.outcome),
+            events=event_rows(step.events),
+        )
+
+    def _message_row(self, message: Request | CancelTarget, arrivals: deque[_Run]) -> MessageRow:
+        if not isinstance(message, Request):
+            return cancel_row(message)
+        self._num_submitted += 1
+        arrivals.append(_Run(self._num_submitted, []))
+        return submit_row(message, self._num_submitted, self._index.add(self._num_submitted, message.prompt))
+
+    def _follow(self, event: Event, arrivals: deque[_Run]) -> None:
+        """Keep the runs up to date; each submission causes one `Queued` or `Rejected`, in their order."""
+        match event:
+            case TokenEmitted(request_id=request_id, token=token):
+                if (run := self._alive.get(request_id)) is not None:
+                    run.answer.append(token)
+            case Queued(request=request):
+                self._alive[request.request_id] = arrivals.popleft()
+            case Rejected():
+                arrivals.popleft()
+            case Finished(request=request):
+                if (run := self._alive.pop(request.request_id, None)) is not None and run.answer:
+                    self._index.extend(run.number, (*request.prompt, *run.answer))
+            case _:
+                pass
+
+    def _line(self, record: JournalRecord) -> bytes:
+        self._last_crc = chained_crc(record, self._last_crc if not isinstance(record, StartRecord) else 0)
+        return _ENCODER.encode(msgspec.structs.replace(record, crc=self._last_crc))
+
+
+def chained_crc(record: JournalRecord, last_crc: int) -> int:
+    """The check sum of a record whose line follows one of check sum `last_crc`; its own counts as 0."""
+    return crc32(_ENCODER.encode(msgspec.structs.replace(record, crc=0)), last_crc)
+
+
+def encode_record(record: JournalRecord) -> bytes:
+    """The one line, without its end, that says this record."""
+    return _ENCODER.encode(record)

@@ -1,0 +1,234 @@
+"""Parts of a journal's records: messages, plans, outcomes and events, as `core` has them, without tokens and texts.
+
+What comes often is written as a short array: rows, events, prompts.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from arriero.core.events import AdmissionSource, IgnoreCause, PreemptionCause
+from arriero.core.plan import Cap, Deferral
+from arriero.core.request import CancelReason, FinishReason, RequestState
+from arriero.record.journal_setup import Count, Part
+
+Number: TypeAlias = int | float
+"""A time or a duration: whole on one line, with a fraction on the other."""
+
+
+class Short(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An array; its entries are the fields in their order, after the word that names it, if it has one."""
+
+
+# ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PromptShape(Short, frozen=True, array_like=True):
+    """A prompt without its tokens.
+
+    Attributes:
+        earlier: number of the kept submission with which it shares the longest beginning, or None.
+        common: how many tokens that are; the other's answer may be among them.
+        fresh: how many tokens follow.
+    """
+
+    earlier: Count | None
+    common: Count
+    fresh: Count
+
+
+class SubmitRow(Part, frozen=True, kw_only=True, tag="submit"):
+    """A submission; `number` counts them from 1 and names their runs of tokens."""
+
+    number: Annotated[int, Meta(ge=1)]
+    request: int
+    epoch: Count
+    prompt: PromptShape
+    max_tokens: int
+    min_tokens: int
+    has_end_tokens: bool
+    arrival_at: Number
+    expires_at: Number | None
+    preloaded: bool
+
+
+class CancelRow(Part, frozen=True, kw_only=True, tag="cancel"):
+    """A cancel of one request; by id, if there is no epoch."""
+
+    request: int
+    epoch: Count | None
+    reason: CancelReason
+
+
+class CancelWaitingRow(Part, frozen=True, kw_only=True, tag="cancel_waiting"):
+    """An end for whoever waits."""
+
+
+class CancelEverythingRow(Part, frozen=True, kw_only=True, tag="cancel_everything"):
+    """An end for everybody."""
+
+    reason: CancelReason
+
+
+MessageRow: TypeAlias = SubmitRow | CancelRow | CancelWaitingRow | CancelEverythingRow
+
+
+# ── plan and outcome ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PlannedRow(Short, frozen=True, array_like=True):
+    """A prefill chunk or a decode row."""
+
+    sequence: Count
+    request: int
+    start: Count
+    length: Count
+    wants_logits: bool
+
+
+class ShapeRow(Short, frozen=True, array_like=True):
+    """`core.plan.StepShape`."""
+
+    decode_rows: Count
+    prefill_rows: Count
+    prefill_chunks: Count
+    context_tokens: Count
+    num_running: Count
+
+
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`core.plan.BatchPlan` without its tokens; its events are with the others."""
+
+    step: Count
+    rows: tuple[PlannedRow, ...]
+    shape: ShapeRow
+    caps_hit: tuple[Cap, ...]
+    deferrals: dict[Deferral, Count]
+    num_waiting: Count
+    wake_at: Number | None
+
+
+class Dropped(Short, frozen=True, array_like=True, tag="drop"):
+    """A sequence is cleared."""
+
+    sequence: Count
+
+
+class Trimmed(Short, frozen=True, array_like=True, tag="trim"):
+    """A sequence is cut."""
+
+    sequence: Count
+    length: Count
+
+
+OpRow: TypeAlias = Dropped | Trimmed
+
+
+class FailureRow(Short, frozen=True, array_like=True):
+    """A sequence that failed."""
+
+    sequence: Count
+    code: str
+
+
+class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`core.plan.StepOutcome`; every row that wanted logits and neither failed nor was refused got a token.
+
+    Attributes:
+        ends: the sequences whose token was one of their request's end tokens; the others got an ordinary one.
+    """
+
+    came: Literal["sampled", "no_room", "interrupted", "failed"]
+    ends: tuple[Count, ...]
+    failures: tuple[FailureRow, ...]
+    refused: tuple[OpRow, ...]
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class QueuedRow(Short, frozen=True, array_like=True, tag="queued"):
+    """`core.events.Queued`."""
+
+    request: int
+    position: Count
+
+
+class RejectedRow(Short, frozen=True, array_like=True, tag="rejected"):
+    """`core.events.Rejected`."""
+
+    request: int
+    error: str
+
+
+class AdmittedRow(Short, frozen=True, array_like=True, tag="admitted"):
+    """`core.events.Admitted`."""
+
+    request: int
+    sequence: Count
+    source: AdmissionSource
+    previous: int | None
+    resumed: bool
+
+
+class TokenRow(Short, frozen=True, array_like=True, tag="token"):
+    """`core.events.TokenEmitted` without the token."""
+
+    request: int
+    sequence: Count
+    index: Count
+
+
+class CancelObservedRow(Short, frozen=True, array_like=True, tag="cancel_observed"):
+    """`core.events.CancelObserved`."""
+
+    request: int
+    sequence: Count
+    state: RequestState
+    reason: CancelReason
+    num_decoded: Count
+
+
+class CancelIgnoredRow(Short, frozen=True, array_like=True, tag="cancel_ignored"):
+    """`core.events.CancelIgnored`."""
+
+    request: int
+    epoch: Count
+    cause: IgnoreCause
+
+
+class PreemptedRow(Short, frozen=True, array_like=True, tag="preempted"):
+    """`core.events.Preempted`."""
+
+    request: int
+    sequence: Count
+    cause: PreemptionCause
+    num_computed: Count
+
+
+class FinishedRow(Short, frozen=True, array_like=True, tag="finished"):
+    """`core.events.Finished`."""
+
+    request: int
+    reason: FinishReason
+    sequence: Count | None
+    num_decoded: Count
+    num_computed: Count
+    state: RequestState
+    cancel_reason: CancelReason | None
+    error: str | None
+
+
+EventRow: TypeAlias = (
+    Dropped
+    | Trimmed
+    | QueuedRow
+    | RejectedRow
+    | AdmittedRow
+    | TokenRow
+    | CancelObservedRow
+    | CancelIgnoredRow
+    | PreemptedRow
+    | FinishedRow
+)

@@ -1,0 +1,169 @@
+"""SimulationConfig: a simulation in arriero's own mode, schema `arriero-simulation-v1`, in TOML or JSON."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from arriero.core.errors import DataError
+from arriero.record.strict import Count, Name, Positive, convert, read_table
+
+SCHEMA: Final = "arriero-simulation-v1"
+
+Trace: TypeAlias = Literal["off", "counts", "full"]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class Cells(_Part, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
+    """llama.cpp's memory: one cell is one token position.
+
+    Attributes:
+        num_cells: cells in all.
+        sequence_limit: positions that one sequence may hold; None for all of them.
+        headroom_per_sequence: cells kept free for each running sequence when another one starts.
+    """
+
+    num_cells: Positive
+    sequence_limit: Positive | None = None
+    headroom_per_sequence: Count = 8
+
+
+class Blocks(_Part, frozen=True, kw_only=True, tag_field="kind", tag="blocks"):
+    """A paged engine's memory: reference-counted blocks of a fixed size.
+
+    Attributes:
+        total_blocks: blocks in all.
+        block_size: tokens of one block.
+        prefix_cache: whether full blocks of prompts are kept and shared.
+        share_within_step: whether equal prompts of one step share from the second on.
+    """
+
+    total_blocks: Positive
+    block_size: Positive
+    prefix_cache: bool = False
+    share_within_step: bool = False
+
+
+class Slots(_Part, frozen=True, kw_only=True, tag_field="kind", tag="slots"):
+    """Places for sequences and no limit on tokens."""
+
+
+class Limits(_Part, frozen=True, kw_only=True):
+    """What one step, and the running set, may hold.
+
+    Attributes:
+        sequences: requests that run at once.
+        rows: rows of one step.
+        prefill_rows_per_step: prompt rows of one step; None for no limit but `rows`.
+        prefill_rows_per_seq: prompt rows of one sequence in one step; None for no limit but `rows`.
+        chunked_prefill: whether a prompt may be computed over several steps; without it, one that is longer than a
+            step holds is rejected, alone.
+    """
+
+    sequences: Positive
+    rows: Positive
+    prefill_rows_per_step: Positive | None = None
+    prefill_rows_per_seq: Positive | None = None
+    chunked_prefill: bool = True
+
+
+class LinearCost(_Part, frozen=True, kw_only=True):
+    """Microseconds of one step: a base, and so much for each of its parts; rounded once, at the end."""
+
+    base_us: Annotated[float, Meta(ge=0, le=1e12)]
+    prefill_row_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+    decode_row_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+    sequence_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+    context_token_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+
+
+class WorkloadSource(_Part, frozen=True, kw_only=True):
+    """Where the requests come from: a file, or settings of a generator, relative to the configuration's folder.
+
+    Attributes:
+        path: a workload file.
+        manifest_path: its manifest, which is checked if it is named.
+        generator: settings for `arriero workload generate`; each seed of the configuration makes one workload.
+    """
+
+    path: Name | None = None
+    manifest_path: Name | None = None
+    generator: Name | None = None
+
+
+class Objectives(_Part, frozen=True, kw_only=True):
+    """Upper bounds, whole microseconds; None for one that is not set."""
+
+    ttft_us: Count | None = None
+    tpot_us: Count | None = None
+    e2e_us: Count | None = None
+    largest_gap_us: Count | None = None
+
+
+class Measured(_Part, frozen=True, kw_only=True):
+    """Which part of the run counts as steady: from the first arrival + warm-up to the last arrival - cool-down."""
+
+    warm_up_us: Count = 0
+    cool_down_us: Count = 0
+
+
+class SimulationConfig(_Part, frozen=True, kw_only=True):
+    """One configuration.
+
+    Attributes:
+        name: of the run.
+        planner: how a step is composed.
+        policy: who goes first, and who yields.
+        start_rule: when a waiting request may take a place.
+        limits: of steps and of the running set.
+        kv: the memory.
+        cost: how long a step takes.
+        workload: the requests.
+        seeds: one run for each; empty for one run of a workload as it is.
+        slos: objectives.
+        window: the steady part; None measures the whole run only.
+        trace: step rows in the output: none, with counts of those deferred by reason, or with everybody's id.
+    """
+
+    schema_version: Literal["arriero-simulation-v1"]
+    name: Name
+    planner: Literal["decode-first", "arrival-order"] = "decode-first"
+    policy: Literal["fcfs"] = "fcfs"
+    start_rule: Literal["continuous", "all-slots-free", "one-at-a-time"] = "continuous"
+    limits: Limits
+    kv: Cells | Blocks | Slots
+    cost: LinearCost
+    workload: WorkloadSource
+    seeds: list[Count] = []
+    slos: Objectives = Objectives()
+    window: Measured | None = None
+    trace: Trace = "counts"
+
+
+def read_simulation_config(path: Path) -> SimulationConfig:
+    """Read a configuration.
+
+    Raises:
+        DataError: names file, field and remedy.
+    """
+    file = str(path)
+    config = convert(read_table(path), SimulationConfig, file=file)
+
+    def require(holds: object, field: str, what: str) -> None:
+        if not holds:
+            raise DataError(f"{field}: {what}", file=file, field=field)
+
+    source = config.workload
+    one_source = (source.path is None) != (source.generator is None)
+    require(one_source, "workload", "names no source or two; give either path or generator")
+    require(source.manifest_path is None or source.path, "workload.manifest_path", "goes with path; take it out")
+    require(not config.seeds or source.generator, "seeds", "need workload.generator; a file is one workload")
+    require(len(set(config.seeds)) == len(config.seeds), "seeds", "hold one twice; take it out")
+    limit = config.kv.sequence_limit if isinstance(config.kv, Cells) else None
+    fits = limit is None or (isinstance(config.kv, Cells) and limit <= config.kv.num_cells)
+    require(fits, "kv.sequence_limit", "is above kv.num_cells; lower it")
+    return config

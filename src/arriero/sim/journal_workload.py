@@ -1,0 +1,114 @@
+"""From a journal to a workload: what came when, with prompts of the same shape.
+
+It stands here because a workload and a record do not know each other.
+
+Prompts are exact tokens, made up, which share beginnings as far as the recorded ones did. A prompt that went on after
+an earlier answer shares that answer only with other prompts: a workload does not say what a model will answer.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from arriero.core.errors import BadJournal
+from arriero.core.ids import Time, TokenId
+from arriero.record.journal_parts import FinishedRow, QueuedRow, RejectedRow, SubmitRow
+from arriero.record.journal_reader import read_journal
+from arriero.record.journal_schema import EndRecord, GapRecord, JournalRecord, StartRecord, StepRecord, TimeLine
+from arriero.sim.synthetic_runs import FILLER, SyntheticRuns
+from arriero.workload.records import WorkloadClass, WorkloadRecord, numbered
+from arriero.workload.tokens import PackedTokens
+
+KEY: Final = "journal"
+"""Where the metadata of a record say what the journal knows beyond a workload."""
+
+
+def import_journal(path: Path) -> list[WorkloadRecord]:
+    """The requests of a journal of one run, by arrival; those that the scheduler rejected are left out.
+
+    Under `metadata.journal` each has `request` (its id then), and if it came to an end, `reason`, `num_decoded`,
+    and for a cancel `cancel_reason` and `cancelled_after_us`, from its arrival to the boundary that acted on it.
+
+    Raises:
+        BadJournal: it is damaged, has a gap, holds several runs, or is not in whole microseconds.
+    """
+    importer: _Import | None = None
+    for number, record in read_journal(path):
+        try:
+            importer = _follow(importer, record)
+        except BadJournal as error:
+            raise BadJournal(f"line {number}: {error}", file=str(path), line=number, field=error.field) from None
+    assert importer is not None, "an empty journal is refused by the reader"
+    return importer.records()
+
+
+def _follow(importer: "_Import | None", record: JournalRecord) -> "_Import":
+    match record:
+        case StartRecord() if importer is None:
+            return _Import(record)
+        case StartRecord():
+            raise BadJournal("another run begins here; cut the file, a workload is made of one run")
+        case GapRecord(dropped=dropped):
+            raise BadJournal(f"{dropped} records are missing here, so arrivals are missing too")
+        case StepRecord() | EndRecord():
+            assert importer is not None, "the reader lets nothing come before a start"
+            if isinstance(record, StepRecord):
+                importer.step(record)
+            return importer
+
+
+class _Import:
+    """One run, while it is read."""
+
+    def __init__(self, start: StartRecord) -> None:
+        if start.time_line is not TimeLine.MICROSECONDS:
+            raise BadJournal(f"its times are {start.time_line}; only whole microseconds make a workload")
+        self._runs = SyntheticRuns(start.kept_runs, start.kept_tokens)
+        self._asked: dict[int, tuple[SubmitRow, tuple[TokenId, ...]]] = {}  # by number
+        self._ends: dict[int, dict[str, Any]] = {}  # by number
+        self._alive: dict[int, int] = {}  # request id -> number
+
+    def step(self, record: StepRecord) -> None:
+        """Take the arrivals and the ends of a step."""
+        arrivals: list[SubmitRow] = []
+        for message in record.messages:
+            if isinstance(message, SubmitRow):
+                arrivals.append(message)
+                self._asked[message.number] = (message, self._runs.prompt(message.number, message.prompt))
+        arrivals.reverse()  # the next one is the last
+        for event in record.events:
+            match event:
+                case QueuedRow(request=request):
+                    self._alive[request] = arrivals.pop().number
+                case RejectedRow():
+                    del self._asked[arrivals.pop().number]
+                case FinishedRow() if event.request in self._alive:
+                    self._finish(event, record.began_at)
+                case _:
+                    pass
+
+    def records(self) -> list[WorkloadRecord]:
+        """All requests, by arrival, counted from the first one."""
+        first = min((row.arrival_at for row, _ in self._asked.values()), default=0)
+        return numbered(self._record(row, prompt, first) for row, prompt in self._asked.values())
+
+    def _finish(self, event: FinishedRow, at: Time) -> None:
+        number = self._alive.pop(event.request)
+        row, prompt = self._asked[number]
+        end: dict[str, Any] = {"reason": event.reason.value, "num_decoded": event.num_decoded}
+        if event.cancel_reason is not None:
+            end |= {"cancel_reason": event.cancel_reason.value, "cancelled_after_us": int(at - row.arrival_at)}
+        self._ends[number] = end
+        if event.num_decoded:
+            answer = (self._runs.answer_token(0), *(FILLER,) * (event.num_decoded - 1))
+            self._runs.extend(number, prompt + answer)
+
+    def _record(self, row: SubmitRow, prompt: tuple[TokenId, ...], first: Time) -> WorkloadRecord:
+        return WorkloadRecord(
+            request_id=f"journal-{row.number:06d}",
+            arrival_time_us=int(row.arrival_at - first),
+            prompt_token_count=len(prompt),
+            max_new_tokens=row.max_tokens,
+            workload_class=WorkloadClass.MIXED,
+            prompt_tokens=PackedTokens(prompt),
+            metadata={KEY: {"request": row.request, **self._ends.get(row.number, {})}},
+        )

@@ -1,0 +1,230 @@
+"""The third loop: the verbs and the times of a journal, fed to a fresh scheduler.
+
+    messages → plan → the journal's outcome → commit, and again        compare after each verb
+
+It stops at the first decision that differs. Tokens are synthetic, in the shape that the journal gives.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from arriero.core.errors import BadJournal, InvariantViolation, ReplayDiverged
+from arriero.core.events import (
+    CancelWaiting,
+    DropSequence,
+    Event,
+    Finished,
+    KvOp,
+    Queued,
+    TokenEmitted,
+    TrimSequence,
+)
+from arriero.core.ids import RequestId, SequenceId, Time, TokenId
+from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
+from arriero.record.journal_parts import (
+    Dropped,
+    MessageRow,
+    OpRow,
+    OutcomeRow,
+    SubmitRow,
+    Trimmed,
+)
+from arriero.record.journal_reader import JournalLine, read_journal
+from arriero.record.journal_schema import EndRecord, GapRecord, StartRecord, StepRecord
+from arriero.scheduler.invariants import check_scheduler
+from arriero.sim.comparison import Comparison
+from arriero.sim.composition import build_scheduler
+from arriero.sim.journal_values import request_from, target_from
+from arriero.sim.synthetic_runs import END, SyntheticRuns
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What was repeated, with identical decisions.
+
+    Attributes:
+        runs: lives of an engine or simulator in the file.
+        steps: passes of the loop.
+        requests: submissions.
+        cancels: cancels of any kind.
+        unfinished: runs without an end record.
+    """
+
+    runs: int = 0
+    steps: int = 0
+    requests: int = 0
+    cancels: int = 0
+    unfinished: int = 0
+
+
+def replay_journal(path: Path, *, check: bool = False) -> ReplayReport:
+    """Replay a file.
+
+    Raises:
+        BadJournal: it cannot be replayed. ReplayDiverged: a decision differs.
+    """
+    try:
+        return replay(read_journal(path), check=check)
+    except (BadJournal, ReplayDiverged) as error:
+        error.file = str(path)
+        raise
+
+
+def replay(lines: Iterable[JournalLine], *, check: bool = False) -> ReplayReport:
+    """Replay records; with `check`, every invariant is verified after every step.
+
+    Raises:
+        BadJournal, ReplayDiverged: see `replay_journal`.
+    """
+    report = ReplayReport()
+    run: _Replay | None = None
+    for number, record in lines:
+        try:
+            if isinstance(record, StartRecord):
+                run = _Replay(record, check=check)
+                report.runs += 1
+                report.unfinished += 1
+                continue
+            assert run is not None, "the reader lets nothing come before a start"
+            run.follow(record, number)
+        except BadJournal as error:
+            raise BadJournal(f"line {number}: {error}", line=number, field=error.field) from None
+        match record:
+            case StepRecord(messages=messages):
+                report.steps += 1
+                num_submitted = sum(isinstance(message, SubmitRow) for message in messages)
+                report.requests += num_submitted
+                report.cancels += len(messages) - num_submitted
+            case EndRecord():
+                report.unfinished -= 1
+            case GapRecord():
+                pass
+    return report
+
+
+class _Replay:
+    """One run."""
+
+    def __init__(self, start: StartRecord, *, check: bool) -> None:
+        self._scheduler = build_scheduler(start.setup)
+        self._num_sequences = start.setup.kv.num_sequences
+        self._runs = SyntheticRuns(start.kept_runs, start.kept_tokens)
+        self._check = check
+        self._num_submitted = 0
+        self._alive: dict[RequestId, _Answer] = {}
+
+    def follow(self, record: StepRecord | GapRecord | EndRecord, line: int) -> None:
+        """Do what the record says was done, and compare what comes of it."""
+        match record:
+            case StepRecord():
+                try:
+                    self._step(record, Comparison(record.plan.step, record.events, line))
+                except InvariantViolation as error:
+                    raise BadJournal(f"step {record.plan.step} cannot have been: {error}") from error
+            case GapRecord(dropped=dropped):
+                raise BadJournal(f"{dropped} records are missing here, so nothing that follows can be replayed")
+            case EndRecord():
+                self._end(record, line)
+
+    def _step(self, record: StepRecord, comparison: "Comparison") -> None:
+        for message in record.messages:
+            comparison.events(self._apply(message, record.began_at))
+        plan = self._scheduler.plan(record.began_at)
+        comparison.plan(record.plan, plan)
+        comparison.events(self._follow(plan.events))
+        if record.outcome is not None and record.committed_at is not None:
+            outcome = self._outcome(record.outcome, plan)
+            comparison.events(self._follow(self._scheduler.commit(outcome, record.committed_at)))
+        comparison.end()
+        if self._check:
+            check_scheduler(self._scheduler)
+
+    def _end(self, record: EndRecord, line: int) -> None:
+        if record.crashed is not None:
+            return  # in the middle of a step that has no record, so what it did is not known
+        comparison = Comparison(self._scheduler.snapshot().step, record.events, line)
+        if record.given_up_at is not None:
+            comparison.events(self._scheduler.cancel(CancelWaiting(), record.given_up_at))
+        comparison.end()
+
+    def _apply(self, message: MessageRow, now: Time) -> tuple[Event, ...]:
+        if not isinstance(message, SubmitRow):
+            return self._follow(self._scheduler.cancel(target_from(message), now))
+        self._num_submitted += 1
+        if message.number != self._num_submitted:
+            raise BadJournal(
+                f"submission {message.number} comes after {self._num_submitted - 1}; restore the file", field="number"
+            )
+        request = request_from(message, self._runs.prompt(message.number, message.prompt))
+        return self._follow(self._scheduler.submit(request, now), message.number)
+
+    def _follow(self, events: tuple[Event, ...], number: int = 0) -> tuple[Event, ...]:
+        """Keep the runs as the writer did; returns the events."""
+        for event in events:
+            match event:
+                case Queued(request=request):
+                    self._alive[request.request_id] = _Answer(number, [])
+                case TokenEmitted():
+                    self._alive[event.request_id].tokens.append(event.token)
+                case Finished(request=request):
+                    answer = self._alive.pop(request.request_id)
+                    if answer.tokens:
+                        self._runs.extend(answer.number, (*request.prompt, *answer.tokens))
+                case _:
+                    pass
+        return events
+
+    def _outcome(self, row: OutcomeRow, plan: BatchPlan) -> StepOutcome:
+        failures = tuple(
+            SequenceFailure(self._sequence(failure.sequence), failure.code, "as it was recorded")
+            for failure in row.failures
+        )
+        refused = tuple(self._op(op) for op in row.refused)
+        match row.came:
+            case "sampled":
+                ends = frozenset(row.ends)
+                left_out = {each.sequence_id for each in (*failures, *refused)}
+                return Sampled(tokens=self._tokens(plan, ends, left_out), failures=failures, refused=refused)
+            case "failed":
+                return Failed(failures=failures, refused=refused)
+            case "no_room":
+                return NoRoom(refused=refused)
+            case "interrupted":
+                return Interrupted(refused=refused)
+            case _:
+                assert_never(row.came)
+
+    def _tokens(self, plan: BatchPlan, ends: frozenset[int], left_out: set[SequenceId]) -> dict[SequenceId, TokenId]:
+        tokens: dict[SequenceId, TokenId] = {}
+        for row in plan.rows:
+            if row.wants_logits and row.sequence_id not in left_out:
+                index = len(self._alive[row.request.request_id].tokens)
+                tokens[row.sequence_id] = END if row.sequence_id in ends else self._runs.answer_token(index)
+        if not ends <= tokens.keys():
+            raise BadJournal("a sequence without a token is said to have got an end token", field="ends")
+        return tokens
+
+    def _op(self, row: OpRow) -> KvOp:
+        sequence_id = self._sequence(row.sequence)
+        match row:
+            case Dropped():
+                return DropSequence(sequence_id)
+            case Trimmed(length=length):
+                return TrimSequence(sequence_id, length)
+            case _:
+                assert_never(row)
+
+    def _sequence(self, number: int) -> SequenceId:
+        if number >= self._num_sequences:
+            raise BadJournal(f"sequence {number} of {self._num_sequences} is no sequence id", field="outcome")
+        return SequenceId(number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A request that is alive, and what it has said."""
+
+    number: int
+    tokens: list[TokenId]

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from arriero.core.errors import DataError
+from arriero.record.simulation_config import Blocks, Cells, read_simulation_config
+
+SMALLEST = """
+schema_version = "arriero-simulation-v1"
+name = "small"
+[limits]
+sequences = 4
+rows = 512
+[kv]
+kind = "cells"
+num_cells = 4096
+[cost]
+base_us = 4000
+[workload]
+path = "chat.jsonl"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sim.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_smallest_configuration_fills_in_the_rest(tmp_path: Path) -> None:
+    config = read_simulation_config(written(tmp_path, SMALLEST))
+    assert config.kv == Cells(num_cells=4096)
+    assert (config.planner, config.policy, config.trace, config.seeds) == ("decode-first", "fcfs", "counts", [])
+    assert config.limits.chunked_prefill
+
+
+def test_blocks_and_a_generator_with_seeds(tmp_path: Path) -> None:
+    text = SMALLEST.replace('path = "chat.jsonl"', 'generator = "chat.json"')
+    text = text.replace('kind = "cells"\nnum_cells = 4096', 'kind = "blocks"\ntotal_blocks = 64\nblock_size = 16')
+    config = read_simulation_config(written(tmp_path, text.replace('name = "small"', 'name = "s"\nseeds = [1, 2]')))
+    assert config.kv == Blocks(total_blocks=64, block_size=16)
+    assert config.seeds == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('name = "small"', 'title = "small"', "title"),
+        ('name = "small"', "", "name"),
+        ('name = "small"', 'name = "s"\nplanner = "fifo"', "planner"),
+        ('name = "small"', 'name = "s"\ntrace = "all"', "trace"),
+        ('name = "small"', 'name = "s"\nseeds = [1]', "seeds"),
+        ('kind = "cells"', 'kind = "pages"', "kv.kind"),
+        ("num_cells = 4096", "num_cells = 4096\nsequence_limit = 5000", "kv.sequence_limit"),
+        ("sequences = 4", "sequences = 0", "limits.sequences"),
+        ("sequences = 4", "sequences = true", "limits.sequences"),
+        ("base_us = 4000", "base_us = -1", "cost.base_us"),
+        ("base_us = 4000", "base_us = inf", "cost.base_us"),
+        ('path = "chat.jsonl"', "", "workload"),
+        ('path = "chat.jsonl"', 'path = "a"\ngenerator = "b"', "workload"),
+        ('path = "chat.jsonl"', 'generator = "b"\nmanifest_path = "c"', "workload.manifest_path"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_with_its_field(tmp_path: Path, old: str, new: str, field: str) -> None:
+    path = written(tmp_path, SMALLEST.replace(old, new))
+    with pytest.raises(DataError) as caught:
+        read_simulation_config(path)
+    assert caught.value.file == str(path)
+    assert caught.value.field == field
+    assert "; " in str(caught.value)
