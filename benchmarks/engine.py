@@ -142,15 +142,20 @@ def memory(model: LlamaModel, early: int = 200, late: int = 2000) -> dict[str, f
     with running(model, 8) as engine:
         done = 0
         for goal in (early, late):
-            while done < goal:
-                burst = [engine.submit(prompt(done + k), 4, want_stream=True) for k in range(min(40, goal - done))]
-                for handle in burst:
-                    handle.wait()
-                done += len(burst)
+            serve_all(engine, range(done, goal))
+            done = goal
             gc.collect()
             figures[f"after {goal} requests"] = resident_mib()
     figures["ratio"] = figures[f"after {late} requests"] / figures[f"after {early} requests"]
     return figures
+
+
+def serve_all(engine: Engine, numbers: range, at_once: int = 40) -> None:
+    """Serve one short request for each number, `at_once` at a time."""
+    for start in range(numbers.start, numbers.stop, at_once):
+        burst = range(start, min(start + at_once, numbers.stop))
+        for handle in [engine.submit(prompt(number), 4, want_stream=True) for number in burst]:
+            handle.wait()
 
 
 def resident_mib() -> float:

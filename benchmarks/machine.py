@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from pathlib import Path
 
 
@@ -32,8 +33,6 @@ def _cpu_model() -> str:
 
 def _busy_share(seconds: float) -> float:
     """Busy time of all cores over an interval, in cores."""
-    import time
-
     first = _cpu_times()
     time.sleep(seconds)
     second = _cpu_times()

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import pairwise
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -77,7 +79,7 @@ async def one_request(port: int, prompt: list[int]) -> tuple[int, float, list[fl
     if tokens != OUTPUT_TOKENS:
         message = f"asked for {OUTPUT_TOKENS} tokens, the server counts {tokens}"
         raise RuntimeError(message)
-    return tokens, stamps[0] - began, [b - a for a, b in zip(stamps, stamps[1:], strict=False)]
+    return tokens, stamps[0] - began, [b - a for a, b in pairwise(stamps)]
 
 
 async def load(port: int, clients: int, requests: int, seed: int) -> Load:
@@ -87,7 +89,8 @@ async def load(port: int, clients: int, requests: int, seed: int) -> Load:
 
     async def client() -> None:
         for number in numbers:
-            answers.append(await one_request(port, unique_prompt(seed * 10_000 + number)))
+            answer = await one_request(port, unique_prompt(seed * 10_000 + number))
+            answers.append(answer)
 
     began = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -117,17 +120,21 @@ def start(server: Server, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
         process = subprocess.Popen(server.command, stdout=out, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            with urlopen(f"http://{HOST}:{server.port}/health", timeout=1) as answer:
-                if answer.status == 200:
-                    return process
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.2)
+    while time.monotonic() < deadline and process.poll() is None:
+        if is_healthy(server.port):
+            return process
+        time.sleep(0.2)
     message = f"{server.name} did not start; see {log}"
     raise RuntimeError(message)
+
+
+def is_healthy(port: int) -> bool:
+    """Whether a server answers there."""
+    try:
+        with urlopen(f"http://{HOST}:{port}/health", timeout=1) as answer:
+            return answer.status == HTTPStatus.OK
+    except OSError:
+        return False
 
 
 def servers(arguments: argparse.Namespace, slots: int) -> list[Server]:
