@@ -10,7 +10,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-pytestmark = [pytest.mark.model, pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.model, pytest.mark.anyio, pytest.mark.timeout(900)]
 
 NUM_CHATS = 16
 QUESTIONS = [
@@ -46,7 +46,7 @@ async def serving() -> AsyncIterator[tuple[AsyncOpenAI, str]]:
         url = line.get("url", "") if line["message"] == "ready" else ""
     drain = asyncio.create_task(process.stderr.read())
     try:
-        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=250) as client:
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600) as client:
             yield client, url
     finally:
         process.terminate()
