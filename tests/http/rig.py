@@ -148,6 +148,7 @@ class Call:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.num_messages = 0
+        self.writers: list[asyncio.Task[Json] | None] = []
         self._task = asyncio.create_task(self._run(app, dict(scope)))
 
     async def _run(self, app: ASGIApp, scope: dict[str, Json]) -> None:
@@ -163,6 +164,7 @@ class Call:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
+        self.writers.append(asyncio.current_task())
         if not self._reads.is_set():
             await self._reads.wait()
         if message["type"] == "http.response.body" and not message.get("more_body", False):

@@ -1,16 +1,14 @@
 """Answering: one sequence of a request, from token ids to pieces of its answer and their end."""
 
-from collections.abc import AsyncIterator
-
 from arriero.core.errors import Draining, EngineFault
 from arriero.core.ids import Time, TokenId
 from arriero.core.request import CancelReason, FinishReason
 from arriero.engine.handle import RequestHandle, Result
 from arriero.http.errors import AnswerCut
-from arriero.http.form import Ending, Form, Piece
+from arriero.http.form import Ending, Form
 from arriero.http.order import Ask
 from arriero.http.request_log import status_of
-from arriero.tokens.detokenizer import Detokenizer, TextDelta
+from arriero.tokens.detokenizer import Detokenizer
 
 
 class Answering:
@@ -36,33 +34,30 @@ class Answering:
         self.result_at: Time | None = None
         self._text = text
 
-    async def takes(self) -> AsyncIterator[tuple[TokenId, ...]]:
-        """Tokens as they come, or all at once where no stream was wanted; then the result is there."""
-        if self.handle is None:
-            return
-        if self.handle.stream is not None:
-            async for tokens in self.handle.stream:
-                self.num_takes += 1
-                yield tokens
+    async def take_result(self, form: Form) -> None:
+        """Wait for the engine's result, and word its tokens where no stream was wanted: the form keeps them."""
+        assert self.handle is not None, "nothing was asked"
         self.result = await self.handle.result()
         if self.handle.stream is None and self.result.tokens:
             self.num_takes += 1
-            yield self.result.tokens
+            kept = self.word(self.result.tokens, form, merge=True)
+            assert not kept, "a form that streams needs a stream"
 
     def word(self, tokens: tuple[TokenId, ...], form: Form, *, merge: bool) -> bytes:
         """Word some tokens: a piece for each that lets text go, or with `merge` one for all; and the end at a stop."""
+        if merge or len(tokens) == 1:
+            return self._word_group(tokens, form)
         parts: list[bytes] = []
-        for group in (tokens,) if merge else ((token,) for token in tokens):
-            delta = self._text.feed(group)
-            self._word_piece(delta, group[-1], form, parts)
-            if delta.stopped is not None:
-                self._word_end("stop", form, parts)
+        for token in tokens:
+            parts.append(self._word_group((token,), form))
+            if self.ending is not None:
                 break
         return b"".join(parts)
 
-    def is_told(self) -> bool:
-        """Whether the text is complete."""
-        return self.ending is not None
+    def stop(self) -> None:
+        """The text is complete: no further token is wanted."""
+        if self.handle is not None:
+            self.handle.cancel(CancelReason.STOP)
 
     def word_rest(self, form: Form) -> bytes:
         """Word what is left when the engine is done: held-back text and the end.
@@ -74,12 +69,9 @@ class Answering:
         if self.ending is not None:
             return b""
         reason = self._reason(form)
-        parts: list[bytes] = []
-        delta = self._text.finish()
-        if delta.text:
-            self._word_piece(delta, None, form, parts)
-        self._word_end(reason if delta.stopped is None else "stop", form, parts)
-        return b"".join(parts)
+        text, stopped = self._text.finish()
+        data = form.piece(self.index, text, None, self._text.num_tokens) if text else b""
+        return data + self._word_end(reason if stopped is None else "stop", form)
 
     def _reason(self, form: Form) -> str:
         result = self.result
@@ -95,11 +87,13 @@ class Answering:
             raise AnswerCut(result.cancel_reason or CancelReason.USER)
         return "stop" if result.reason is FinishReason.STOP else "length"
 
-    def _word_piece(self, delta: TextDelta, token: TokenId | None, form: Form, parts: list[bytes]) -> None:
-        if delta.text or form.tells_tokens:
-            parts.append(form.piece(Piece(self.index, delta.text, token, self._text.num_tokens)))
+    def _word_group(self, tokens: tuple[TokenId, ...], form: Form) -> bytes:
+        """One piece, and the end at a stop."""
+        text, stopped = self._text.feed(tokens)
+        data = form.piece(self.index, text, tokens[-1], self._text.num_tokens) if text or form.tells_tokens else b""
+        return data if stopped is None else data + self._word_end("stop", form)
 
-    def _word_end(self, reason: str, form: Form, parts: list[bytes]) -> None:
+    def _word_end(self, reason: str, form: Form) -> bytes:
         stopped = self._text.stopped
         self.ending = Ending(
             index=self.index,
@@ -109,4 +103,4 @@ class Answering:
             completion_tokens=self._text.num_tokens,
             result=self.result,
         )
-        parts.append(form.end(self.ending))
+        return form.end(self.ending)

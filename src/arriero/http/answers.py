@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from arriero.core.errors import ArrieroError
+from arriero.core.ids import TokenId
 from arriero.http.errors import Dialect, failure
-from arriero.http.form import Ending, Piece
+from arriero.http.form import Ending
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -166,9 +167,10 @@ class WholeBody:
         """Make room for each sequence's text."""
         self._texts = {index: [] for index in range(len(prompt_lengths))}
 
-    def piece(self, piece: Piece) -> bytes:
+    def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """Keep the text."""
-        self._texts[piece.index].append(piece.text)
+        del token, num_tokens
+        self._texts[index].append(text)
         return b""
 
     def end(self, ending: Ending) -> bytes:
@@ -222,16 +224,16 @@ class Chunks:
         """Keep them for the usage."""
         self._prompt_lengths = prompt_lengths
 
-    def piece(self, piece: Piece) -> bytes:
+    def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """One chunk with text."""
-        index = piece.index
+        del token
         opening = self._opened.get(index)
         if opening is None:
             start = self._start(index)
             self._opened[index] = start + self._wording.before_text
             opening = start + self._wording.first
-        tail = self._tail_with(index, piece.num_tokens) if self._continuous_usage else self._tail
-        return b"".join((opening, json_text(piece.text), self._wording.after_text, b"null}]", tail))
+        tail = self._tail_with(index, num_tokens) if self._continuous_usage else self._tail
+        return b"".join((opening, json_text(text), self._wording.after_text, b"null}]", tail))
 
     def end(self, ending: Ending) -> bytes:
         """The one chunk of a sequence that has a finish reason."""

@@ -7,17 +7,17 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from arriero.core.errors import ArrieroError, EngineFault
 from arriero.http.chat import read_chat
 from arriero.http.completions import read_completion
 from arriero.http.desk import Desk
 from arriero.http.endpoint import AnswerEndpoint
-from arriero.http.errors import Dialect, NoSuchPath, WrongMethod
+from arriero.http.errors import OUR_MISTAKE, Dialect, NoSuchPath, WrongMethod
 from arriero.http.gate import Gate, dialect_of
 from arriero.http.native import read_native
 from arriero.http.operations import Operations, error_response
@@ -26,7 +26,7 @@ from arriero.http.service import Service
 logger: Final = logging.getLogger("arriero.http")
 
 
-def build_app(service: Service) -> Starlette:
+def build_app(service: Service) -> ASGIApp:
     """The endpoints of a service whose engine has been started, or will be before the first request.
 
     Args:
@@ -39,26 +39,31 @@ def build_app(service: Service) -> Starlette:
         yield
         desk.close()
 
-    return Starlette(
-        routes=_routes(desk),
-        middleware=[Middleware(Gate, options=service.options)],
+    answers = _answers(desk)
+    rest = Starlette(
+        routes=[*(Route(path, endpoint, methods=["POST"]) for path, endpoint in answers.items()), *_operations(desk)],
         exception_handlers={HTTPException: _no_endpoint, ArrieroError: _refused, Exception: _crashed},
         lifespan=lifespan,
     )
+    return Gate(rest, answers, service.options)
 
 
-def _routes(desk: Desk) -> list[BaseRoute]:
+def _answers(desk: Desk) -> dict[str, AnswerEndpoint]:
+    """The endpoints that generate."""
+    return {
+        "/v1/chat/completions": AnswerEndpoint(desk, "chat", Dialect.OPENAI, read_chat),
+        "/v1/completions": AnswerEndpoint(desk, "completions", Dialect.OPENAI, read_completion),
+        "/completion": AnswerEndpoint(desk, "native", Dialect.NATIVE, read_native),
+    }
+
+
+def _operations(desk: Desk) -> list[BaseRoute]:
+    """All other endpoints."""
     service, operations = desk.service, Operations(desk)
-    chat = AnswerEndpoint(desk, "chat", Dialect.OPENAI, read_chat)
-    completions = AnswerEndpoint(desk, "completions", Dialect.OPENAI, read_completion)
-    native = AnswerEndpoint(desk, "native", Dialect.NATIVE, read_native)
     routes: list[BaseRoute] = [
-        Route("/v1/chat/completions", chat, methods=["POST"]),
-        Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/models", operations.models),
         Route("/v1/models/{name:path}", operations.model),
         Route("/v1/requests/{id}/cancel", operations.cancel, methods=["POST"]),
-        Route("/completion", native, methods=["POST"]),
         Route("/tokenize", operations.tokenize, methods=["POST"]),
         Route("/detokenize", operations.detokenize, methods=["POST"]),
         Route("/health", operations.health),
@@ -89,5 +94,4 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _crashed(request: Request, error: Exception) -> Response:
     logger.error("%s: %s", request.url.path, type(error).__name__)
-    fault = EngineFault("the server made a mistake; its log says which")
-    return error_response(fault, dialect_of(request.url.path))
+    return error_response(EngineFault(OUR_MISTAKE), dialect_of(request.url.path))

@@ -23,6 +23,7 @@ from arriero.http.desk import Desk
 from arriero.http.errors import AnswerCut, failure
 from arriero.http.exchange import Exchange
 from arriero.http.order import Ask, Order
+from arriero.http.pump import Pump
 from arriero.http.rows import Story
 from arriero.http.tenants import Tenant
 from arriero.tokens.detokenizer import Detokenizer
@@ -43,7 +44,6 @@ class Delivery:
         self._places: list[Place] = []
         self._answerings: list[Answering] = []
         self._cancelled: CancelReason | None = None
-        self._writing = asyncio.Lock()  # sequences of one request write in turn
         wanted = exchange.header(b"x-request-id")
         story.answer_id = self._id = desk.answer_id(tenant, order.prefix, wanted)
         self._form = order.form(self._id)
@@ -128,25 +128,20 @@ class Delivery:
     async def _tell(self, each: Answering) -> None:
         """Tell one sequence; after its end, or without a client, only wait for the engine."""
         exchange, form = self._exchange, self._form
-        async for tokens in each.takes():
-            if not each.is_told() and not exchange.is_gone:
-                merge = exchange.was_blocked and not form.tells_tokens
-                data = each.word(tokens, form, merge=merge or not form.streams)
-                if each.is_told() and each.handle is not None:
-                    each.handle.cancel(CancelReason.STOP)
-                await self._write(data)
+        if each.handle is not None:
+            if each.handle.stream is not None:
+                await Pump(each, each.handle.stream, form, exchange, self._write).run()
+            await each.take_result(form)
         each.result_at = self._story.now()
-        if not exchange.is_gone:
-            await self._write(each.word_rest(form))
+        if not exchange.is_gone and (data := each.word_rest(form)):
+            self._write(data)
+            await exchange.unblocked()
 
-    async def _write(self, data: bytes) -> None:
-        if not data:
-            return
-        async with self._writing:
-            if not self._exchange.has_begun:
-                self._story.stamps.response_ready = self._story.now()
-                await self._exchange.begin_stream(self._headers)
-            await self._exchange.write(data)
+    def _write(self, data: bytes) -> None:
+        if self._exchange.status is None:
+            self._story.stamps.response_ready = self._story.now()
+            self._exchange.begin_stream(self._headers)
+        self._exchange.write(data)
 
     async def _finish(self) -> None:
         exchange = self._exchange
@@ -154,7 +149,7 @@ class Delivery:
             self._log_gone()
         elif self._form.streams:
             if not exchange.has_begun:
-                await exchange.begin_stream(self._headers)
+                exchange.begin_stream(self._headers)
             await exchange.end_stream(self._form.close())
         else:
             body = self._form.close()

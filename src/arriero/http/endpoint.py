@@ -1,18 +1,24 @@
-"""AnswerEndpoint: an ASGI endpoint that reads a body, makes an order of it and has it delivered."""
+"""AnswerEndpoint: an ASGI endpoint that reads a body, makes an order of it and has it delivered.
 
+It stands right behind the gate, without a framework around it: each layer there would see every part of every stream.
+"""
+
+import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
-from arriero.core.errors import ArrieroError
+from arriero.core.errors import ArrieroError, EngineFault
 from arriero.http.delivery import Delivery
 from arriero.http.desk import Desk, tenant_of
-from arriero.http.errors import Dialect, failure
+from arriero.http.errors import OUR_MISTAKE, Dialect, failure
 from arriero.http.exchange import ClientGone, Exchange
 from arriero.http.order import Order
 from arriero.http.rows import Story
 from arriero.http.service import Service
+
+logger: Final = logging.getLogger("arriero.http")
 
 Reader: TypeAlias = Callable[[Service, bytes], Order]
 
@@ -42,5 +48,10 @@ class AnswerEndpoint:
         except ArrieroError as error:
             story.error = error
             await exchange.refuse(failure(error, self._dialect))
+        except Exception as error:
+            logger.error("%s: %s", exchange.path, type(error).__name__)  # noqa: TRY400 - whoever serves logs the rest
+            if not exchange.has_begun:
+                await exchange.refuse(failure(EngineFault(OUR_MISTAKE), self._dialect))
+            raise
         finally:
             story.tell()

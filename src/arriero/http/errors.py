@@ -131,6 +131,8 @@ CUT_MESSAGES: Final = MappingProxyType({
 
 RETRY_AFTER_S: Final = 1
 
+OUR_MISTAKE: Final = "the server made a mistake; its log says which"
+
 
 class ErrorObject(msgspec.Struct, frozen=True):
     """The inner object of every error body."""

@@ -1,14 +1,17 @@
 """Exchange: one HTTP request over ASGI, from its first byte in to its last byte out.
 
 It reads the body within its bound, notices when the client goes, and writes. The socket side holds a bounded amount:
-the server's `send` waits while its buffer is full, and whoever writes waits with it. What cannot be framed for the
-client is kept: an HTTP/1.0 client knows no chunks, so it gets a stream in one piece, at its end.
+the server's `send` waits while its buffer is full. As long as it need not, a part of a stream is written by a plain
+call, which drives `send` to its end at once; when it must, the rest of it becomes a task, and whoever writes waits for
+that before the next part. What cannot be framed for the client is kept: an HTTP/1.0 client knows no chunks, so it gets
+a stream in one piece, at its end.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from types import coroutine
+from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -20,18 +23,19 @@ Headers = Sequence[tuple[bytes, bytes]]
 JSON: Final = b"application/json"
 EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
 
+_SENT: Final = object()
+
 
 class ClientGone(Exception):
     """The client closed its connection before its request was complete."""
 
 
 class Exchange:
-    """One request and its response; one task writes.
+    """One request and its response.
 
     Attributes:
         is_gone: the client has left.
         status: of the response, None before it began.
-        was_blocked: the last write had to wait for the client to read.
         num_writes, num_bytes: of the response's body.
     """
 
@@ -45,7 +49,7 @@ class Exchange:
         self._is_complete = False
         self.is_gone = False
         self.status: int | None = None
-        self.was_blocked = False
+        self._blocked: asyncio.Task[None] | None = None  # what is left of the last write, if it had to wait
         self.num_writes = 0
         self.num_bytes = 0
 
@@ -98,6 +102,8 @@ class Exchange:
             yield
         finally:
             watch.cancel()
+            if self._blocked is not None:
+                self._blocked.cancel()
 
     async def _watch(self, on_gone: Callable[[], None]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -109,27 +115,33 @@ class Exchange:
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def begin_stream(self, headers: Headers) -> None:
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a write waits for the client to read; then none should follow before `unblocked`."""
+        return self._blocked is not None and not self._blocked.done()
+
+    async def unblocked(self) -> None:
+        """Wait until everything is written."""
+        if self._blocked is not None:
+            await asyncio.shield(self._blocked)
+
+    def begin_stream(self, headers: Headers) -> None:
         """Start a response of unknown length."""
         self.status = 200
         start = _start(200, [(b"content-type", EVENT_STREAM), (b"cache-control", b"no-cache"), *headers])
         if self._scope.get("http_version") == "1.0":
             self._start, self._kept = start, []
         else:
-            await self._write(start)
+            self._write_now(start)
 
-    async def write(self, data: bytes) -> None:
-        """Write a part of a stream; waits while the client does not read, and does nothing when it is gone."""
+    def write(self, data: bytes) -> None:
+        """Write a part of a stream; afterwards `is_blocked` says whether to wait. Nothing is written to who is gone."""
         self.num_writes += 1
         self.num_bytes += len(data)
         if self._kept is not None:
             self._kept.append(data)
-            return
-        # `send` gives way to other tasks only if its buffer is full; then this callback runs first.
-        self.was_blocked = False
-        mark = asyncio.get_running_loop().call_soon(self._mark_blocked)
-        await self._write({"type": "http.response.body", "body": data, "more_body": True})
-        mark.cancel()
+        else:
+            self._write_now({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end_stream(self, data: bytes) -> None:
         """Write the last part of a stream."""
@@ -159,15 +171,48 @@ class Exchange:
         await self._write({"type": "http.response.body", "body": data, "more_body": False})
 
     async def _write(self, message: Message) -> None:
+        self._write_now(message)
+        await self.unblocked()
+
+    def _write_now(self, message: Message) -> None:
+        """Drive `send` by hand: it gives way to others only if its buffer is full, and mostly it is not.
+
+        The caller may be a callback of the loop, so until `send` gives way there may be no current task.
+        """
         if self.is_gone:
             return
+        if self._blocked is not None and not self._blocked.done():
+            self._blocked = asyncio.create_task(self._write_after(self._blocked, message))
+            return
+        sending = self._send(message).__await__()
         try:
-            await self._send(message)
-        except OSError:  # how some servers say it
+            awaited = next(sending, _SENT)
+        except OSError:  # how some servers say that the client has left
+            self.is_gone = True
+            return
+        self._blocked = None if awaited is _SENT else asyncio.create_task(self._wait(_rest_of(sending, awaited)))
+
+    async def _write_after(self, before: asyncio.Task[None], message: Message) -> None:
+        await before
+        if not self.is_gone:
+            await self._wait(self._send(message))
+
+    async def _wait(self, sending: Awaitable[None]) -> None:
+        try:
+            await sending
+        except OSError:
             self.is_gone = True
 
-    def _mark_blocked(self) -> None:
-        self.was_blocked = True
+
+@coroutine
+def _rest_of(sending: Generator[Any, Any, None], awaited: object) -> Generator[Any, Any, None]:
+    """What is left of a call that was begun by hand and waits for `awaited`."""
+    try:
+        yield awaited
+    except BaseException:  # a cancel, mostly
+        sending.close()
+        raise
+    yield from sending
 
 
 def _start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:

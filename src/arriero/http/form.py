@@ -8,23 +8,6 @@ from arriero.core.ids import TokenId
 from arriero.engine.handle import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of an answer that can be shown.
-
-    Attributes:
-        index: which sequence of the request it belongs to.
-        text: may be empty only where every token is told.
-        token: the last token in it; None for what is released after the last one.
-        num_tokens: tokens of the answer so far, those still held back included.
-    """
-
-    index: int
-    text: str
-    token: TokenId | None
-    num_tokens: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The end of one sequence's answer.
@@ -68,8 +51,15 @@ class Form(Protocol):
         """The prompts are known: their lengths in tokens, by index."""
         ...
 
-    def piece(self, piece: Piece) -> bytes:
-        """Word a piece; empty if it is kept for the end."""
+    def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
+        """Word a stretch of an answer that can be shown; empty if it is kept for the end.
+
+        Args:
+            index: which sequence of the request it belongs to.
+            text: may be empty only where every token is told.
+            token: the last token in it; None for what is released after the last one.
+            num_tokens: tokens of the answer so far, those still held back included.
+        """
         ...
 
     def end(self, ending: Ending) -> bytes:

@@ -3,7 +3,7 @@
 Pure ASGI, so that nothing stands between an endpoint and its socket.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,11 +28,17 @@ def dialect_of(path: str) -> Dialect:
 
 
 class Gate:
-    """ASGI middleware around all endpoints."""
+    """The whole application: what it lets through goes to an endpoint that generates, or to all the others."""
 
-    def __init__(self, app: ASGIApp, options: HttpOptions) -> None:
-        """Digest the keys once."""
+    def __init__(self, app: ASGIApp, answers: Mapping[str, ASGIApp], options: HttpOptions) -> None:
+        """Digest the keys once.
+
+        Args:
+            app: takes everything but a POST to one of the `answers`.
+            answers: endpoints by path.
+        """
         self._app = app
+        self._answers = answers
         self._tenants = Tenants(options.api_keys)
         self._max_header_bytes = options.max_header_bytes
         self._origins = frozenset(origin.encode() for origin in options.cors_origins)
@@ -57,7 +63,8 @@ class Gate:
             await exchange.refuse(failure(error, dialect_of(scope["path"])))
             return
         scope["state"] = {**scope.get("state", {}), "tenant": tenant}
-        await self._app(scope, receive, out)
+        app = self._answers.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
+        await app(scope, receive, out)
 
     def _cors(self, scope: Scope) -> Pairs:
         """Headers for a browser page of an allowed origin; none for everybody else."""

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from arriero.core.errors import ArrieroError, InvalidRequest, InvalidSampling
+from arriero.core.ids import TokenId
 from arriero.core.request import GREEDY, MAX_SEED, SamplingParams
 from arriero.http.bodies import parse
 from arriero.http.errors import Dialect, failure
-from arriero.http.form import Ending, Form, Piece
+from arriero.http.form import Ending, Form
 from arriero.http.order import Ask, Order, check_prompt_length
 from arriero.http.request_log import status_of
 from arriero.http.service import Service
@@ -146,9 +147,10 @@ class NativeBody:
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Nothing depends on the prompt."""
 
-    def piece(self, piece: Piece) -> bytes:
+    def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """Keep the text."""
-        self._text.append(piece.text)
+        del index, token, num_tokens
+        self._text.append(text)
         return b""
 
     def end(self, ending: Ending) -> bytes:
@@ -175,10 +177,11 @@ class NativeStream:
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Nothing depends on the prompt."""
 
-    def piece(self, piece: Piece) -> bytes:
+    def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """One event; what an unfinished character leaves at the end belongs to no token."""
-        token_id = b"null" if piece.token is None else b"%d" % piece.token
-        return b'event: token\ndata: {"token":%b,"token_id":%b}\n\n' % (_encode(piece.text), token_id)
+        del index, num_tokens
+        token_id = b"null" if token is None else b"%d" % token
+        return b'event: token\ndata: {"token":%b,"token_id":%b}\n\n' % (_encode(text), token_id)
 
     def end(self, ending: Ending) -> bytes:
         """The last event."""
