@@ -98,9 +98,11 @@ async def test_company_changes_no_text_and_cancels_leave_nothing_behind() -> Non
         )
         for number, (text, whole) in enumerate(zip(halved, alone, strict=True)):
             assert whole.startswith(text) if number % 2 else text == whole
+        figures = await state(url)
         for _ in range(1000):  # a cancel takes effect at the next step boundary
-            if not active(figures := await state(url)):
+            if not active(figures):
                 break
+            figures = await state(url)
         assert not active(figures)
         free = next(value for name, value in figures.items() if "free" in name)
         assert free == NUM_CHATS * 2048

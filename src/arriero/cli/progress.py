@@ -1,5 +1,6 @@
 """Progress: says that something long is alive, from its third second on."""
 
+import json
 import sys
 import threading
 import time
@@ -16,9 +17,10 @@ class Progress:
     A terminal shows one line that counts the seconds and is wiped at the end; a file or pipe gets a line now and then.
     """
 
-    def __init__(self, what: str, stream: TextIO | None = None) -> None:
-        """Name what happens, as in `loading the model`."""
+    def __init__(self, what: str, stream: TextIO | None = None, *, as_json: bool = False) -> None:
+        """Name what happens, as in `loading the model`; `as_json` writes JSON lines, as the log beside it does."""
         self._what = what
+        self._as_json = as_json
         self._stream = stream or sys.stderr
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tell, name="arriero-progress", daemon=True)
@@ -39,11 +41,12 @@ class Progress:
         began_at = time.monotonic()
         if self._over.wait(PATIENCE_S):
             return
-        on_terminal = self._stream.isatty()
+        on_terminal = self._stream.isatty() and not self._as_json
         over = False
         while not over:
-            seconds = int(time.monotonic() - began_at)
-            self._write(f"\r{self._what} ... {seconds} s" if on_terminal else f"{self._what} ... {seconds} s\n")
+            text = f"{self._what} ... {int(time.monotonic() - began_at)} s"
+            line = json.dumps({"level": "info", "message": text}) if self._as_json else text
+            self._write(f"\r{line}" if on_terminal else f"{line}\n")
             over = self._over.wait(1.0 if on_terminal else EVERY_S)
         if on_terminal:
             self._write("\r\033[K")

@@ -8,6 +8,7 @@ signal ends the process at once.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -27,7 +28,7 @@ from arriero.cli.loading import LoadedModel, engine_options, load_model, placeme
 from arriero.cli.progress import Progress
 from arriero.cli.records import Records, open_records
 from arriero.cli.service import make_service
-from arriero.core.config import LogLevel, ServeConfig
+from arriero.core.config import LogFormat, LogLevel, ServeConfig
 from arriero.core.errors import EngineDied
 from arriero.engine.engine import Engine
 from arriero.engine.observer import EngineSummary
@@ -47,8 +48,10 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
     Raises:
         ConfigError: something that it needs cannot be had. EngineDied: the engine crashed while it served.
     """
-    with Progress("loading the model"):
+    with Progress("loading the model", as_json=config.log_format is LogFormat.JSON):
         loaded = load_model(config)
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: collections while serving need not walk it again
     try:
         loop_factory = uvicorn.Config(_no_app, log_config=None).get_loop_factory()
         with (
