@@ -5,8 +5,6 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-# What serving asks for; override like `make serve SERVE_ARGS="--port 9000"`.
-SERVE_ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --require-hashes --no-build-isolation
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate $(ARGS)
@@ -19,8 +17,8 @@ SOURCES := src tests tools $(wildcard benchmarks examples)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: setup ## set up what is missing, then serve the default model on 127.0.0.1:8080
-	@exec $(BIN)/arriero serve $(SERVE_ARGS)
+serve: setup ## set up what is missing, then serve the default model on 127.0.0.1:8080; ARGS="--port 9000" changes it
+	@exec $(BIN)/arriero serve $(ARGS)
 
 test: setup-dev ## run every test, those on the real model included; ARGS="-k name" picks
 	@$(BIN)/python -m pytest $(ARGS)

@@ -6,6 +6,7 @@ everything; nothing is shared with the simulator under test. It gives rows as pl
 
 import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from arriero.record.lab_config import LabConfig
@@ -153,178 +154,218 @@ def closed_form(config: LabConfig, asks: list[Ask]) -> list[dict[str, Any]]:
 
 
 def batches(config: LabConfig, asks: list[Ask]) -> list[dict[str, Any]]:
-    limit, costs, cache = config.max_batched_tokens, config.backend, config.prefix_cache.enabled
+    limit, cache = config.max_batched_tokens, config.prefix_cache.enabled
     if any(a.record.prompt_token_count > limit and not (cache and a.prompt is not None) for a in asks):
         raise Refused
-    size = config.kv_cache.block_size_tokens
-    kv = Kv(size, [Block() for _ in range(config.kv_cache.total_blocks)])
-    rows: list[dict[str, Any]] = []
-    clock, stalled = 0, False
-    while True:
-        decoding = [ask for ask in asks if ask.state == "Decoding"]
-        arrived = [ask for ask in asks if ask.state == "Waiting" and ask.record.arrival_time_us <= clock]
-        if not decoding and not arrived:
-            future = [ask.record.arrival_time_us for ask in asks if ask.state == "Waiting"]
-            if not future:
+    return Batches(config, asks).run()
+
+
+class Plan:
+    """What one iteration does, found on a copy of the blocks that becomes the state when the plan is complete."""
+
+    def __init__(self, config: LabConfig, kv: Kv) -> None:
+        self.config = config
+        self.kv = copy.deepcopy(kv)
+        self.kv.evicted = []
+        self.used = 0
+        self.prefills: list[tuple[Ask, int]] = []
+        self.decodes: list[Ask] = []
+        self.deferred: list[dict[str, Any]] = []
+
+    def is_looked_up(self, ask: Ask) -> bool:
+        return self.config.prefix_cache.enabled and ask.prompt is not None
+
+    def matched(self, ask: Ask) -> list[int]:
+        found: list[int] = []
+        for chain in chains(ask.prompt or [], self.kv.size) if self.is_looked_up(ask) else []:
+            if chain not in self.kv.index:
                 break
-            rows.append(iteration(config, rows, clock, min(future), kv, [], [], [], []))
-            clock = min(future)
-            continue
-        candidates = sorted(decoding, key=lambda a: a.order) + sorted(arrived, key=lambda a: a.order)
-        if config.scheduling_policy == "FcfsMixed":
-            candidates.sort(key=lambda a: a.order)
-        # A plan works on a copy; only when it is complete does the copy become the state.
-        local = copy.deepcopy(kv)
-        local.evicted = []
-        used, prefills, decodes, deferred = 0, [], [], []
-        for ask in candidates:
-            wants_prompt = ask.admitted is None
-            matched: list[int] = []
-            if wants_prompt:
-                if cache and ask.prompt is not None:
-                    for chain in chains(ask.prompt, size):
-                        if chain not in local.index:
-                            break
-                        matched.append(local.index[chain])
-                length = ask.record.prompt_token_count
-                cost = length - len(matched) * size
-                if length > limit and (not matched or cost > limit):
-                    raise Refused
-                need = -(-cost // size)
-            else:
-                cost = 1
-                table = local.tables[ask.id]
-                last = local.blocks[table[-1]] if table else None
-                need = int(last is None or last.tokens == size or last.key is not None or last.refs > 1)
-            evictable = [i for i in local.cached() if i not in matched]
-            reason = None
-            if cost > limit - used:
-                reason = "token budget"
-            elif len(prefills) + len(decodes) >= config.max_num_sequences:
-                reason = "sequence budget"
-            elif need > local.num_free() + len(evictable):
-                reason = "KV capacity"
-            if reason:
-                deferred.append({"reason": reason, "request_id": ask.id})
-                continue
-            used += cost
-            if wants_prompt:
-                prefills.append((ask, len(matched)))
-                if cache and ask.prompt is not None:
-                    local.lookups += 1
-                    local.eligible += len(ask.prompt) // size * size
-                    local.hits += bool(matched)
-                    local.misses += not matched
-                    local.matched_blocks += len(matched)
-                    if matched:
-                        local.epoch += 1
-                    for i in matched:
-                        local.blocks[i].refs += 1
-                        local.blocks[i].epoch = local.epoch
-                local.tables[ask.id] = matched + local.allocate(need, cost)
-            else:
-                decodes.append(ask)
-                if need:
-                    local.tables[ask.id] += local.allocate(1, 1)
-                else:
-                    last_block = local.blocks[local.tables[ask.id][-1]]
-                    last_block.tokens += 1
-                    local.epoch += 1
-                    last_block.epoch = local.epoch
-        kv = local
-        if not prefills and not decodes:
-            rows.append(iteration(config, rows, clock, clock, kv, [], [], deferred, []) | {"stall": True})
-            stalled = True
-            break
-        num_prefill = sum(ask.record.prompt_token_count - n * size for ask, n in prefills)
-        end = (
-            clock
-            + costs.batch_base_us
+            found.append(self.kv.index[chain])
+        return found
+
+    def visit_prompt(self, ask: Ask) -> None:
+        kv, matched, length = self.kv, self.matched(ask), ask.record.prompt_token_count
+        cost, limit = length - len(matched) * kv.size, self.config.max_batched_tokens
+        if length > limit and (not matched or cost > limit):
+            raise Refused
+        need = -(-cost // kv.size)
+        if not self.fits(ask, cost, need, matched):
+            return
+        self.prefills.append((ask, len(matched)))
+        if self.is_looked_up(ask):
+            kv.lookups += 1
+            kv.eligible += length // kv.size * kv.size
+            kv.hits += bool(matched)
+            kv.misses += not matched
+            kv.matched_blocks += len(matched)
+            kv.epoch += bool(matched)
+        for i in matched:
+            kv.blocks[i].refs += 1
+            kv.blocks[i].epoch = kv.epoch
+        kv.tables[ask.id] = matched + kv.allocate(need, cost)
+
+    def visit_decode(self, ask: Ask) -> None:
+        kv, table = self.kv, self.kv.tables[ask.id]
+        last = kv.blocks[table[-1]] if table else None
+        need = int(last is None or last.tokens == kv.size or last.key is not None or last.refs > 1)
+        if not self.fits(ask, 1, need, []):
+            return
+        self.decodes.append(ask)
+        if need:
+            table += kv.allocate(1, 1)
+        elif last is not None:
+            last.tokens += 1
+            kv.epoch += 1
+            last.epoch = kv.epoch
+
+    def fits(self, ask: Ask, cost: int, need: int, matched: list[int]) -> bool:
+        evictable = [i for i in self.kv.cached() if i not in matched]
+        reasons = {
+            "token budget": cost > self.config.max_batched_tokens - self.used,
+            "sequence budget": len(self.prefills) + len(self.decodes) >= self.config.max_num_sequences,
+            "KV capacity": need > self.kv.num_free() + len(evictable),
+        }
+        reason = next((each for each, holds in reasons.items() if holds), None)
+        if reason is not None:
+            self.deferred.append({"reason": reason, "request_id": ask.id})
+            return False
+        self.used += cost
+        return True
+
+    def cost(self) -> int:
+        costs, num_prefill = self.config.backend, self.used - len(self.decodes)
+        return (
+            costs.batch_base_us
             + costs.batch_prefill_per_token_us * num_prefill
-            + costs.batch_decode_per_sequence_us * len(decodes)
-            + costs.batch_active_sequence_overhead_us * (len(prefills) + len(decodes))
+            + costs.batch_decode_per_sequence_us * len(self.decodes)
+            + costs.batch_active_sequence_overhead_us * (len(self.prefills) + len(self.decodes))
         )
-        for ask, n in prefills:
-            ask.admitted, ask.matched = clock, n * size
-            ask.scheduled = ask.record.prompt_token_count - n * size
+
+    def apply(self, start: int, end: int) -> None:
+        for ask, n in self.prefills:
+            ask.admitted, ask.matched = start, n * self.kv.size
+            ask.scheduled = ask.record.prompt_token_count - ask.matched
             ask.finished = end if ask.record.max_new_tokens == 0 else None
-        for ask in decodes:
+        for ask in self.decodes:
             ask.times.append(end)
             ask.finished = end if len(ask.times) == ask.record.max_new_tokens else None
-        for ask, n in prefills:
-            if cache and ask.prompt is not None:
-                for i, chain in list(enumerate(chains(ask.prompt, size)))[n:]:
-                    if chain not in kv.index:
-                        block = kv.tables[ask.id][i]
-                        kv.epoch += 1
-                        kv.index[chain] = block
-                        kv.blocks[block].key, kv.blocks[block].epoch = chain, kv.epoch
-        for ask in [ask for ask, _ in prefills] + decodes:
+        for ask, n in self.prefills:
+            if self.is_looked_up(ask):
+                self.publish(ask, n)
+        for ask in [ask for ask, _ in self.prefills] + self.decodes:
             if ask.finished is not None:
-                kv.release(ask.id)
-        rows.append(iteration(config, rows, clock, end, kv, prefills, decodes, deferred, local.evicted))
-        clock = end
-    gauges = kv.gauges()
-    full = [row for row in rows if row["scheduled_sequences"]]
-    deferrals = [each["reason"] for row in rows for each in row["deferred"]]
-    sequences = sum(row["scheduled_sequences"] for row in rows)
-    summary = {
-        "makespan_us": clock,
-        "run_status": "stalled" if stalled else "completed",
-        "scheduling_policy": config.scheduling_policy,
-        "scheduling_iterations": len(rows),
-        "nonempty_batches": len(full),
-        "idle_iterations": len(rows) - len(full) - stalled,
-        "total_scheduled_sequences": sequences,
-        "average_batch_size": number(sequences / len(full)) if full else None,
-        "max_batch_size": max((row["scheduled_sequences"] for row in rows), default=0),
-        "max_scheduled_tokens": max((row["total_scheduled_tokens"] for row in rows), default=0),
-        "deferred_requests": len(deferrals),
-        "kv_capacity_deferrals": deferrals.count("KV capacity"),
-        "current_allocated_blocks": gauges["allocated"],
-        "current_free_blocks": gauges["free"],
-        "peak_allocated_blocks": kv.peak,
-        "kv_current_utilization": gauges["utilization"],
-        "kv_peak_utilization": number(kv.peak / len(kv.blocks)),
-        "represented_kv_tokens": gauges["tokens"],
-        "internal_fragmentation_tokens": gauges["fragmentation"],
-        "cached_blocks": gauges["cached"],
-        "shared_referenced_blocks": gauges["shared"],
-        "prefix_lookups": kv.lookups,
-        "prefix_lookup_hits": kv.hits,
-        "prefix_lookup_misses": kv.misses,
-        "matched_prefix_blocks": kv.matched_blocks,
-        "matched_prefix_tokens": kv.matched_blocks * size,
-        "cache_eligible_prompt_tokens": kv.eligible,
-        "prefix_token_hit_rate": number(kv.matched_blocks * size / kv.eligible) if kv.eligible else None,
-        "saved_simulated_prefill_tokens": kv.matched_blocks * size,
-        "eviction_count": sum(len(row["evicted_ids"]) for row in rows),
-    }
-    return [*rows, *map(request_row, asks), summary_row(config, asks, summary)]
+                self.kv.release(ask.id)
+
+    def publish(self, ask: Ask, num_matched: int) -> None:
+        kv = self.kv
+        for i, chain in list(enumerate(chains(ask.prompt or [], kv.size)))[num_matched:]:
+            if chain not in kv.index:
+                block = kv.tables[ask.id][i]
+                kv.epoch += 1
+                kv.index[chain] = block
+                kv.blocks[block].key, kv.blocks[block].epoch = chain, kv.epoch
 
 
-def iteration(
-    config: LabConfig, rows: list[Any], start: int, end: int, kv: Kv, prefills: list[tuple[Ask, int]],
-    decodes: list[Ask], deferred: list[Any], evicted: list[int],
-) -> dict[str, Any]:  # fmt: skip
-    gauges, size = kv.gauges(), kv.size
-    exact = [n for ask, n in prefills if ask.prompt is not None and config.prefix_cache.enabled]
-    num_prefill = sum(ask.record.prompt_token_count - n * size for ask, n in prefills)
+class Batches:
+    """The loop."""
+
+    def __init__(self, config: LabConfig, asks: list[Ask]) -> None:
+        self.config = config
+        self.asks = asks
+        self.kv = Kv(config.kv_cache.block_size_tokens, [Block() for _ in range(config.kv_cache.total_blocks)])
+        self.rows: list[dict[str, Any]] = []
+        self.clock = 0
+        self.stalled = False
+
+    def run(self) -> list[dict[str, Any]]:
+        while not self.stalled and any(ask.state != "Finished" for ask in self.asks):
+            self.step()
+        return [*self.rows, *map(request_row, self.asks), summary_row(self.config, self.asks, self.summary())]
+
+    def step(self) -> None:
+        decoding = [ask for ask in self.asks if ask.state == "Decoding"]
+        waiting = [ask for ask in self.asks if ask.state == "Waiting"]
+        arrived = [ask for ask in waiting if ask.record.arrival_time_us <= self.clock]
+        plan = Plan(self.config, self.kv)
+        if not decoding and not arrived:
+            self.advance(plan, min(ask.record.arrival_time_us for ask in waiting))
+            return
+        candidates = sorted(decoding, key=lambda a: a.order) + sorted(arrived, key=lambda a: a.order)
+        if self.config.scheduling_policy == "FcfsMixed":
+            candidates.sort(key=lambda a: a.order)
+        for ask in candidates:
+            if ask.state == "Waiting":
+                plan.visit_prompt(ask)
+            else:
+                plan.visit_decode(ask)
+        self.stalled = not plan.prefills and not plan.decodes
+        end = self.clock if self.stalled else self.clock + plan.cost()
+        plan.apply(self.clock, end)
+        self.advance(plan, end)
+
+    def advance(self, plan: Plan, end: int) -> None:
+        self.kv = plan.kv
+        self.rows.append(iteration(self.config, len(self.rows) + 1, (self.clock, end), plan, stall=self.stalled))
+        self.clock = end
+
+    def summary(self) -> dict[str, Any]:
+        kv, rows, gauges = self.kv, self.rows, self.kv.gauges()
+        full = [row for row in rows if row["scheduled_sequences"]]
+        deferrals = [each["reason"] for row in rows for each in row["deferred"]]
+        sequences = sum(row["scheduled_sequences"] for row in rows)
+        return {
+            "makespan_us": self.clock,
+            "run_status": "stalled" if self.stalled else "completed",
+            "scheduling_policy": self.config.scheduling_policy,
+            "scheduling_iterations": len(rows),
+            "nonempty_batches": len(full),
+            "idle_iterations": len(rows) - len(full) - self.stalled,
+            "total_scheduled_sequences": sequences,
+            "average_batch_size": number(sequences / len(full)) if full else None,
+            "max_batch_size": max((row["scheduled_sequences"] for row in rows), default=0),
+            "max_scheduled_tokens": max((row["total_scheduled_tokens"] for row in rows), default=0),
+            "deferred_requests": len(deferrals),
+            "kv_capacity_deferrals": deferrals.count("KV capacity"),
+            "current_allocated_blocks": gauges["allocated"],
+            "current_free_blocks": gauges["free"],
+            "peak_allocated_blocks": kv.peak,
+            "kv_current_utilization": gauges["utilization"],
+            "kv_peak_utilization": number(kv.peak / len(kv.blocks)),
+            "represented_kv_tokens": gauges["tokens"],
+            "internal_fragmentation_tokens": gauges["fragmentation"],
+            "cached_blocks": gauges["cached"],
+            "shared_referenced_blocks": gauges["shared"],
+            "prefix_lookups": kv.lookups,
+            "prefix_lookup_hits": kv.hits,
+            "prefix_lookup_misses": kv.misses,
+            "matched_prefix_blocks": kv.matched_blocks,
+            "matched_prefix_tokens": kv.matched_blocks * kv.size,
+            "cache_eligible_prompt_tokens": kv.eligible,
+            "prefix_token_hit_rate": number(kv.matched_blocks * kv.size / kv.eligible) if kv.eligible else None,
+            "saved_simulated_prefill_tokens": kv.matched_blocks * kv.size,
+            "eviction_count": sum(len(row["evicted_ids"]) for row in rows),
+        }
+
+
+def iteration(config: LabConfig, count: int, span: tuple[int, int], plan: Plan, *, stall: bool) -> dict[str, Any]:
+    gauges, size = plan.kv.gauges(), plan.kv.size
+    exact = [n for ask, n in plan.prefills if plan.is_looked_up(ask)]
+    num_prefill = plan.used - len(plan.decodes)
     return {
         "record_type": "iteration",
         "schema_version": "serving-simulator-v2",
         "evidence_type": "SIMULATED",
-        "iteration_number": len(rows) + 1,
-        "start_time_us": start,
-        "end_time_us": end,
+        "iteration_number": count,
+        "start_time_us": span[0],
+        "end_time_us": span[1],
         "policy": config.scheduling_policy,
-        "prefill_ids": [ask.id for ask, _ in prefills],
-        "decode_ids": [ask.id for ask in decodes],
-        "deferred": deferred,
-        "scheduled_sequences": len(prefills) + len(decodes),
+        "prefill_ids": [ask.id for ask, _ in plan.prefills],
+        "decode_ids": [ask.id for ask in plan.decodes],
+        "deferred": plan.deferred,
+        "scheduled_sequences": len(plan.prefills) + len(plan.decodes),
         "scheduled_prefill_tokens": num_prefill,
-        "scheduled_decode_tokens": len(decodes),
-        "total_scheduled_tokens": num_prefill + len(decodes),
+        "scheduled_decode_tokens": len(plan.decodes),
+        "total_scheduled_tokens": plan.used,
         "kv_allocated": gauges["allocated"],
         "kv_free": gauges["free"],
         "kv_utilization": gauges["utilization"],
@@ -335,8 +376,8 @@ def iteration(
         "prefix_hits": sum(n > 0 for n in exact),
         "prefix_misses": sum(n == 0 for n in exact),
         "matched_tokens": sum(n * size for n in exact),
-        "evicted_ids": evicted,
-        "stall": False,
+        "evicted_ids": plan.kv.evicted,
+        "stall": stall,
     }
 
 
@@ -371,7 +412,7 @@ def request_row(ask: Ask) -> dict[str, Any]:
         "final_state": ask.state,
         "reason": None,
         "decode_token_times_us": times,
-        "inter_token_latencies_us": [b - a for a, b in zip(times, times[1:], strict=False)],
+        "inter_token_latencies_us": [b - a for a, b in pairwise(times)],
     }
 
 

@@ -18,69 +18,96 @@ class Life:
 def naive_mixed(
     policy: MixedPolicy, requests: list[MixedRequest], num_slots: int, n_batch: int, cost: MixedCost
 ) -> MixedRun:
-    pending = sorted(requests, key=lambda each: (each.arrival_ms, each.request_id))
-    waiting: list[MixedRequest] = []
-    slots: list[Life | None] = [None] * num_slots
-    done: list[Life] = []
-    iterations: list[MixedIteration] = []
-    now = 0.0
-    while len(done) < len(requests):
-        while pending and pending[0].arrival_ms <= now:
-            waiting.append(pending.pop(0))
-        if not waiting and not any(slots):
-            now = max(now, pending[0].arrival_ms)
-            continue
-        admitted = 0
-        if policy is not MixedPolicy.STATIC or not any(slots):
-            while waiting and None in slots:
-                request = waiting.pop(0)
-                slots[slots.index(None)] = Life(request, request.prompt_tokens, request.decode_tokens, now)
-                admitted += 1
-        active = sum(slot is not None for slot in slots)
-        rows: dict[int, tuple[int, int]] = {}  # slot → prefill and decode rows
-        if policy is MixedPolicy.FIFO:
-            for i, slot in enumerate(slots):
-                if slot is not None:
-                    rows[i] = (min(slot.prompt_left, n_batch), 0) if slot.prompt_left else (0, 1)
+    world = World(policy, requests, num_slots, n_batch, cost)
+    while len(world.done) < len(requests):
+        world.arrive()
+        if world.waiting or any(world.slots):
+            world.iterate()
         else:
-            rows = {i: (0, 1) for i, slot in enumerate(slots) if slot is not None and not slot.prompt_left}
-            room = n_batch - len(rows)
-            for i, slot in enumerate(slots):
-                if slot is not None and slot.prompt_left and room:
-                    rows[i] = (min(slot.prompt_left, room), 0)
-                    room -= rows[i][0]
-        num_prefill, num_decode = sum(p for p, _ in rows.values()), sum(d for _, d in rows.values())
-        if policy is MixedPolicy.FIFO:
-            took = 0.0
+            world.now = max(world.now, world.pending[0].arrival_ms)
+    world.done.sort(key=lambda each: each.request.request_id)
+    lives = tuple(MixedLife(each.request, each.assigned, each.first, each.finish) for each in world.done)
+    return MixedRun(lives, tuple(world.iterations))
+
+
+class World:
+    def __init__(
+        self, policy: MixedPolicy, requests: list[MixedRequest], num_slots: int, n_batch: int, cost: MixedCost
+    ) -> None:
+        self.policy, self.n_batch, self.cost = policy, n_batch, cost
+        self.pending = sorted(requests, key=lambda each: (each.arrival_ms, each.request_id))
+        self.waiting: list[MixedRequest] = []
+        self.slots: list[Life | None] = [None] * num_slots
+        self.done: list[Life] = []
+        self.iterations: list[MixedIteration] = []
+        self.now = 0.0
+
+    def arrive(self) -> None:
+        while self.pending and self.pending[0].arrival_ms <= self.now:
+            self.waiting.append(self.pending.pop(0))
+
+    def admit(self) -> int:
+        if self.policy is MixedPolicy.STATIC and any(self.slots):
+            return 0
+        admitted = 0
+        while self.waiting and None in self.slots:
+            request = self.waiting.pop(0)
+            life = Life(request, request.prompt_tokens, request.decode_tokens, self.now)
+            self.slots[self.slots.index(None)] = life
+            admitted += 1
+        return admitted
+
+    def rows(self) -> dict[int, tuple[int, int]]:
+        """Slot → prefill and decode rows."""
+        held = [(i, slot) for i, slot in enumerate(self.slots) if slot is not None]
+        if self.policy is MixedPolicy.FIFO:
+            return {i: (min(s.prompt_left, self.n_batch), 0) if s.prompt_left else (0, 1) for i, s in held}
+        rows = {i: (0, 1) for i, slot in held if not slot.prompt_left}
+        room = self.n_batch - len(rows)
+        for i, slot in held:
+            if slot.prompt_left and room:
+                rows[i] = (min(slot.prompt_left, room), 0)
+                room -= rows[i][0]
+        return rows
+
+    def took(self, rows: dict[int, tuple[int, int]], active: int) -> float:
+        cost = self.cost
+        if self.policy is MixedPolicy.FIFO:
+            total = 0.0
             for i in sorted(rows):
                 prefill, decode = rows[i]
-                took += cost.base + cost.prompt_token * prefill + cost.decode_token * decode + cost.stream_emit * decode
-            took += cost.active_slot * active
-        else:
-            took = (
-                cost.base
-                + cost.prompt_token * num_prefill
-                + cost.decode_token * num_decode
-                + cost.active_slot * active
-                + cost.stream_emit * num_decode
-            )
-        end = now + took
-        completed = 0
-        for i, (prefill, decode) in rows.items():
-            slot = slots[i]
-            assert slot is not None
-            slot.prompt_left -= prefill
-            if decode:
-                slot.decode_left -= 1
-                slot.first = end if slot.first < 0 else slot.first
-                if not slot.decode_left:
-                    slot.finish = end
-                    done.append(slot)
-                    slots[i] = None
-                    completed += 1
-        calls = len(rows) if policy is MixedPolicy.FIFO else 1
-        iterations.append(MixedIteration(now, end, num_prefill, num_decode, active, calls, took, admitted, completed))
-        now = end
-    done.sort(key=lambda each: each.request.request_id)
-    lives = tuple(MixedLife(each.request, each.assigned, each.first, each.finish) for each in done)
-    return MixedRun(lives, tuple(iterations))
+                call = cost.base + cost.prompt_token * prefill + cost.decode_token * decode + cost.stream_emit * decode
+                total += call
+            return total + cost.active_slot * active
+        num_prefill, num_decode = sum(p for p, _ in rows.values()), sum(d for _, d in rows.values())
+        shared = cost.base + cost.prompt_token * num_prefill + cost.decode_token * num_decode
+        return shared + cost.active_slot * active + cost.stream_emit * num_decode
+
+    def iterate(self) -> None:
+        admitted = self.admit()
+        active = sum(slot is not None for slot in self.slots)
+        rows = self.rows()
+        took = self.took(rows, active)
+        end = self.now + took
+        completed = sum(self.apply(i, prefill, decode, end) for i, (prefill, decode) in rows.items())
+        num_prefill, num_decode = sum(p for p, _ in rows.values()), sum(d for _, d in rows.values())
+        calls = len(rows) if self.policy is MixedPolicy.FIFO else 1
+        self.iterations.append(
+            MixedIteration(self.now, end, num_prefill, num_decode, active, calls, took, admitted, completed)
+        )
+        self.now = end
+
+    def apply(self, i: int, prefill: int, decode: int, end: float) -> bool:
+        life = self.slots[i]
+        assert life is not None
+        life.prompt_left -= prefill
+        if not decode:
+            return False
+        life.decode_left -= 1
+        life.first = end if life.first < 0 else life.first
+        if life.decode_left:
+            return False
+        life.finish = end
+        self.done.append(life)
+        self.slots[i] = None
+        return True

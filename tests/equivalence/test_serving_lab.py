@@ -1,4 +1,4 @@
-"""The preset `serving-lab` against its published results, byte for byte, and against the specification's small cases."""
+"""The preset `serving-lab` against its published results, byte for byte, and against a naive reference."""
 
 import json
 from pathlib import Path

@@ -324,3 +324,21 @@ async def test_e18_e12_what_is_no_json_object_gets_the_error_object(raw: bytes) 
             assert call.status == 400
             assert set(body["error"]) == {"message", "type", "param", "code"}
         assert rig.engine.door.accepted == 0
+
+
+async def test_a_trailing_slash_is_no_other_address() -> None:
+    async with serving() as rig:
+        call = rig.call("/health/", method="GET", headers={"host": "elsewhere.example"})
+        assert (await call.json())["error"]["type"] == "invalid_request_error"
+        assert call.status == 404
+
+
+async def test_r4_tokenizing_counts_against_the_backlog() -> None:
+    async with serving(backlog=0) as rig:
+        places = [rig.engine.enter() for _ in range(rig.engine.limits.num_sequences)]
+        call, answer = await rig.ask("/tokenize", {"content": "abc"})
+        assert (call.status, answer["error"]["code"]) == (503, "server_busy")
+        for place in places:
+            place.leave()
+        call, _ = await rig.ask("/tokenize", {"content": "abc"})
+        assert call.status == 200

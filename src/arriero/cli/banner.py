@@ -19,7 +19,7 @@ from arriero.core.option import Option, Plain
 
 logger = logging.getLogger(__name__)
 
-ASKS: Final = {"messages": [{"role": "user", "content": "What is a mule?"}], "max_tokens": 64}
+ASKS: Final = {"messages": [{"role": "user", "content": "What is a mule?"}], "max_tokens": 64, "temperature": 0}
 ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - shown as one to connect to
 
 

@@ -44,7 +44,7 @@ def load_llama(config: ServeConfig) -> LoadedModel:
     can = model.capabilities
     facts = {
         "file": str(path),
-        "kind": can.description,
+        "architecture": can.description.partition(" ")[0],
         "parameters": f"{can.num_parameters / 1e6:,.1f} million",
         "weights": f"{can.weight_bytes / 2**20:,.1f} MiB, {can.weight_format}",
         "trained for": f"{can.trained_context:,} tokens of context",

@@ -114,6 +114,8 @@ def _edges(config: ServeConfig) -> Iterator[str]:
             "--engine-cpus: the shared placement has no thread of its own to pin; "
             "use --placement dedicated, or leave out --engine-cpus"
         )
+    if config.journal is not None and config.journal == config.diagnostics:
+        yield f"--journal {config.journal}: --diagnostics writes there too and would ruin it; name another file"
     if config.ssl_certfile is not None and config.ssl_keyfile is None:
         yield "--ssl-certfile: a certificate needs its private key; add --ssl-keyfile FILE"
     if config.ssl_keyfile is not None and config.ssl_certfile is None:

@@ -12,7 +12,7 @@ logits     yes       only if it ends the      yes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from arriero.core.events import Event, KvOp
 from arriero.core.ids import RequestId, SequenceId, StepNumber, Time, TokenId
@@ -43,9 +43,17 @@ class PrefillChunk:
         return len(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeRow:
+class _OneToken(NamedTuple):
+    request: Request
+    sequence_id: SequenceId
+    start: int
+    token: TokenId
+
+
+class DecodeRow(_OneToken):
     """The token sampled last, whose logits give the next one.
+
+    A tuple below, since one is made for every running request in every step.
 
     Attributes:
         request: whose token this is.
@@ -56,13 +64,10 @@ class DecodeRow:
         wants_logits: always.
     """
 
+    __slots__ = ()
+
     num_rows: ClassVar[int] = 1
     wants_logits: ClassVar[bool] = True
-
-    request: Request
-    sequence_id: SequenceId
-    start: int
-    token: TokenId
 
     @property
     def tokens(self) -> tuple[TokenId, ...]:
@@ -73,8 +78,7 @@ class DecodeRow:
 Row: TypeAlias = PrefillChunk | DecodeRow
 
 
-@dataclass(frozen=True, slots=True)
-class StepShape:
+class StepShape(NamedTuple):
     """The counts that the cost of a step depends on.
 
     Attributes:

@@ -6,7 +6,7 @@ The loop is a generator. It yields what it needs from the outside world, `Wait` 
 the backend lives, and is resumed with the answer. `engine/placement.py` holds the two drivers: one blocks a thread,
 the other awaits on an event loop and hands each `Run` to one worker.
 
-    phase                       control-plane specification, section 4
+    phase                       published control plane's step
     1  take                     pump, drain cancels, drain arrivals
     2  apply                    apply queued cancels, submit
     3  plan                     observe cancels, admit, build the batch

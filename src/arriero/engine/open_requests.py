@@ -34,7 +34,7 @@ _MASK_64: Final = 2**64 - 1
 def fold_hash(token_hash: int, token: TokenId) -> int:
     """Fold one generated token into a token hash; 0 stands for no tokens yet.
 
-    FNV-1a with whole 32-bit token ids in place of bytes (control-plane specification, section 3.3).
+    FNV-1a with whole 32-bit token ids in place of bytes (the published control plane's token hash).
     """
     start = token_hash or _FNV_OFFSET
     return ((start ^ (token & 0xFFFFFFFF)) * _FNV_PRIME) & _MASK_64

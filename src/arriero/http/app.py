@@ -45,6 +45,7 @@ def build_app(service: Service) -> ASGIApp:
         exception_handlers={HTTPException: _no_endpoint, ArrieroError: _refused, Exception: _crashed},
         lifespan=lifespan,
     )
+    rest.router.redirect_slashes = False  # a redirect would name whatever host the client claims to ask
     return Gate(rest, answers, service.options)
 
 

@@ -110,13 +110,15 @@ class Operations:
             pieces = [vocabulary.piece(token, special=True).decode(errors="replace") for token in ids]
             return {"tokens": [{"id": each, "piece": piece} for each, piece in zip(ids, pieces, strict=True)]}
 
-        return json_response(await self._desk.on_worker(work))
+        with self._service.engine.enter():  # it uses the workers that prompts need, so it waits in the same backlog
+            return json_response(await self._desk.on_worker(work))
 
     async def detokenize(self, request: Request) -> Response:
         """Token ids → text, on a worker."""
         body = parse(await self._read(request), _DETOKENIZE)
         check_tokens(body.tokens, self._service.vocabulary.size, "tokens")
-        text = await self._desk.on_worker(lambda: text_of(self._service.vocabulary, body.tokens))
+        with self._service.engine.enter():
+            text = await self._desk.on_worker(lambda: text_of(self._service.vocabulary, body.tokens))
         return json_response({"content": text})
 
     async def cancel(self, request: Request) -> Response:

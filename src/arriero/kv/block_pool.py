@@ -9,34 +9,9 @@ free ── take ──▶ in use ── put back, private ───────
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from arriero.core.errors import InvariantViolation
 from arriero.prefix.protocol import BlockId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRules:
-    """Whom a full memory loses first, and what is shared with whom.
-
-    Attributes:
-        release_refreshes: the end of a request counts as a use of its blocks.
-        deepest_first: among blocks of one age, those at the end of a prompt go first.
-        has_heirs: where a canonical block goes, a duplicate that is in use takes its place.
-        shares_at_once: a prompt is found by those planned after it in the same step, instead of from the next on.
-    """
-
-    release_refreshes: bool = True
-    deepest_first: bool = True
-    has_heirs: bool = True
-    shares_at_once: bool = False
-
-
-LEAF_FIRST = CacheRules()
-"""No block is ever cached that cannot be reached: a parent is used whenever its child is, and outlives it."""
-
-PUBLISHED = CacheRules(release_refreshes=False, deepest_first=False, has_heirs=False)
-"""The published simulator: a prompt's first blocks are its oldest and go first; what follows cannot be reached then."""
 
 
 class BlockPool:
@@ -77,9 +52,15 @@ class BlockPool:
         """Whether lookups may find a block."""
         return block in self._leases
 
+    def shared(self) -> frozenset[BlockId]:
+        """All blocks that lookups may find."""
+        return frozenset(self._leases)
+
     def take(self, number: int) -> list[BlockId]:
         """The lowest free ids, ascending; there must be so many."""
         returned = self._returned
+        if number == 1 and returned:
+            return [heapq.heappop(returned)]
         taken = [heapq.heappop(returned) for _ in range(min(number, len(returned)))]
         missing = number - len(taken)
         if missing:

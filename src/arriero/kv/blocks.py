@@ -12,54 +12,15 @@ and only as many as are short.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.events import AdmissionSource, KvOp
 from arriero.core.ids import RequestId, SequenceId, TokenId
-from arriero.kv.block_pool import LEAF_FIRST, BlockPool, CacheRules
+from arriero.kv.block_figures import LEAF_FIRST, BlockGauges, BlockHit, CacheRules, PrefixCounts
+from arriero.kv.block_pool import BlockPool
 from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
 from arriero.prefix.protocol import BlockId, PrefixIndex
-
-
-@dataclass(frozen=True, slots=True)
-class BlockHit(PrefixHit):
-    """What a lookup found, with what is needed to publish the rest.
-
-    Attributes:
-        blocks: those that hold the tokens.
-        scope: in which was looked.
-        tokens: the whole prompt.
-    """
-
-    blocks: tuple[BlockId, ...]
-    scope: str
-    tokens: Sequence[TokenId]
-
-
-@dataclass(slots=True)
-class PrefixCounts:
-    """Totals since the start, of the prompts that were started after a lookup."""
-
-    lookups: int = 0
-    hits: int = 0
-    matched_blocks: int = 0
-    matched_tokens: int = 0
-    eligible_tokens: int = 0  # in full blocks of prompts
-    evictions: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BlockGauges:
-    """Figures of one moment, in blocks unless it says tokens."""
-
-    allocated: int  # in use or cached
-    free: int
-    tokens: int  # in allocated blocks, each physical one once
-    cached: int
-    leased: int  # shared ones in use
-    peak: int  # the most allocated, ever
 
 
 class _Table:
@@ -192,14 +153,14 @@ class BlockManager:
         return None
 
     def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
-        """One more place for each of these, if free blocks suffice."""
+        """One more place for each of these in turn, if free and cached blocks suffice for all."""
         tables = [self._tables[each] for each in sequence_ids]
         full = [table for table in tables if not table.room]
         if full:
-            if len(full) > self._pool.num_free:
+            if len(full) > self._pool.num_free + self._pool.num_cached:
                 return False
-            for table, block in zip(full, self._take(len(full)), strict=True):
-                table.blocks.append(block)
+            for table in full:
+                table.blocks += self._take(1)
                 table.room = self.block_size
         for table in tables:
             table.room -= 1
@@ -211,7 +172,7 @@ class BlockManager:
         if not sequence_ids:
             return 0
         # Each sequence fills its last block first; after that all of them together take a block for `size` steps each.
-        in_place = min([self._tables[each].room for each in sequence_ids])
+        in_place = min(self._tables[each].room for each in sequence_ids)
         return max(in_place, self._pool.num_free // len(sequence_ids) * self.block_size)
 
     def grow_together(self, sequence_ids: Sequence[SequenceId], num_tokens: int) -> None:
@@ -238,7 +199,7 @@ class BlockManager:
         if given_back <= 0:
             return
         keep = self._blocks_for(length)
-        if keep < table.num_published:
+        if length < table.num_published * self.block_size:
             message = f"sequence {sequence_id} is rewound to {length}, into blocks that others may have found"
             raise InvariantViolation(message)
         self._pool.free(table.blocks[keep:])
@@ -318,7 +279,7 @@ class BlockManager:
         size, gauges = self.block_size, self.gauges()
         tables = self._tables.values()
         in_use = {block for table in tables for block in table.blocks}
-        shared = frozenset() if self._index is None else self._index.canonical_blocks()
+        shared: frozenset[BlockId] = frozenset() if self._index is None else self._index.canonical_blocks()
         rules = (
             (all(0 <= table.room < size for table in tables), "a table is too long or short"),
             (len(in_use) + gauges.cached == gauges.allocated, "blocks got lost"),
@@ -327,7 +288,7 @@ class BlockManager:
                 gauges.tokens == gauges.allocated * size - sum(table.room for table in tables),
                 "tokens do not add up",
             ),
-            (shared == {each for each in range(self._pool.num_blocks) if self._pool.is_shared(BlockId(each))}, "index"),
+            (shared == self._pool.shared(), "the index and the shared blocks differ"),
             (gauges.leased == len(shared & in_use), "a shared block is leased by nobody, or the reverse"),
         )
         for holds, rule in rules:

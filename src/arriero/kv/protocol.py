@@ -133,7 +133,7 @@ class KvManager(Protocol):
         ...
 
     def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
-        """One more place for each of these, in turn, if that takes nothing from anybody; else False and no change."""
+        """One more place for each of these in turn, as by `grow`, if all find one; else False and no change."""
         ...
 
     def steps_ahead(self, sequence_ids: Sequence[SequenceId]) -> int:

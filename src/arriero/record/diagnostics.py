@@ -1,7 +1,7 @@
 """Rows of the diagnostics file, one JSON line each; `docs/diagnostics.md` says what every field means.
 
-Field names are published ones (control-plane specification, section 13). The order of fields is that of the classes
-below, `kind` first, so the same values always give the same bytes. Times and durations are whole microseconds.
+Field names are those of the published control plane. The order of fields is that of the classes below, `kind` first,
+so the same values always give the same bytes. Times and durations are whole microseconds.
 """
 
 from functools import partial

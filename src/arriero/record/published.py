@@ -1,4 +1,4 @@
-"""Our names and the published ones (control-plane specification, sections 3.3, 8 and 13), in one place.
+"""Our names and the published ones (those of the published control plane), in one place.
 
 Published records have no empty numbers: -1 stands for a moment that never came and a slot that was never held.
 Words that do not apply are null.

@@ -1,6 +1,6 @@
 """Lines of the lifecycle trace: `event=<name> key=value ...`, one for each event.
 
-Names and keys of the published events are those of the control-plane specification, section 14; `docs/diagnostics.md`
+Names and keys of the published events are those of the published control plane; `docs/diagnostics.md`
 says when each is written. A line never holds text of a prompt or an answer.
 """
 

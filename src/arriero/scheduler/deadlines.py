@@ -12,6 +12,10 @@ class Deadlines:
         """Start empty."""
         self._heap: KeyedHeap[Progress] = KeyedHeap()
 
+    def __len__(self) -> int:
+        """How many are watched."""
+        return len(self._heap)
+
     def add(self, progress: Progress) -> None:
         """Watch a request, if it has a deadline."""
         if (key := _key(progress)) is not None:

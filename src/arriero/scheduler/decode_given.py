@@ -32,7 +32,8 @@ class DecodeGiven(Progress):
 
     def decode_row(self) -> DecodeRow:
         """The next token as a row of a plan; it is 0 as long as nobody knows it."""
-        return DecodeRow(self.request, self.held_sequence, self.num_computed, 0)
+        assert self.sequence_id is not None, "a request that decodes holds a sequence"
+        return DecodeRow(self.request, self.sequence_id, self.num_computed, 0)
 
     def advance(self, row: Row) -> FinishReason | None:
         """Count the tokens of a row as computed; the end of the known tokens is the beginning of the answer."""

@@ -57,8 +57,8 @@ class Room(Protocol):
         """The step has taken a stretch of a prompt."""
         ...
 
-    def extend_together(self, group: Sequence[Progress]) -> bool:
-        """One more place for each of several running requests, if that takes nothing from anybody; else no change."""
+    def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
+        """One more place for each of several running requests in turn, if nobody has to yield; else no change."""
         ...
 
     def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
@@ -100,6 +100,7 @@ class StepDraft:
         self._budget = budget
         self._prefill_left = num_rows if budget.per_step is None else budget.per_step
         self._caps: list[Cap] = []
+        self._num_chunks = 0
         self._is_apart = False
 
     @property
@@ -142,13 +143,15 @@ class StepDraft:
         return None
 
     def decode_together(self, group: Sequence[Progress]) -> bool:
-        """Take the rows of several decoding requests at once, if they fit without any doubt; else no change."""
+        """Take the rows of several decoding requests, as by `decode` in turn, if all fit; else no change."""
         number = len(group)
-        if number > self._rows_left or number > self._sequences_left or not self._room.extend_together(group):
+        if number > self._rows_left or number > self._sequences_left:
             return False
-        for progress in group:
-            row = progress.decode_row()
-            self._rows[row.sequence_id] = row
+        rows = [progress.decode_row() for progress in group]
+        sequence_ids = [row.sequence_id for row in rows]
+        if not self._room.extend_each(sequence_ids):
+            return False
+        self._rows.update(zip(sequence_ids, rows, strict=True))
         self._rows_left -= number
         self._sequences_left -= number
         return True
@@ -200,19 +203,20 @@ class StepDraft:
 
     def rows(self) -> tuple[Row, ...]:
         """What was taken, ascending by sequence id: llama.cpp computes such a run in one pass over the weights."""
-        return tuple(map(self._rows.__getitem__, sorted(self._rows)))
+        ascending = sorted(self._rows)
+        if ascending == list(self._rows):
+            return tuple(self._rows.values())
+        return tuple(map(self._rows.__getitem__, ascending))
 
     def shape(self, num_running: int) -> StepShape:
         """The counts of what was taken."""
         rows = self._rows.values()
-        num_chunks = [type(row) for row in rows].count(PrefillChunk)
-        starts = [row.start for row in rows]
-        num_decode = len(rows) - num_chunks
+        num_decode = len(rows) - self._num_chunks
         return StepShape(
             decode_rows=num_decode,
             prefill_rows=self.num_rows - self._rows_left - num_decode,
-            prefill_chunks=num_chunks,
-            context_tokens=sum(starts),
+            prefill_chunks=self._num_chunks,
+            context_tokens=sum([row.start for row in rows]),  # noqa: C419 - a list is quicker here, in every step
             num_running=num_running,
             calls=tuple(_shape_alone(self._rows[each]) for each in sorted(self._rows)) if self._is_apart else (),
         )
@@ -220,6 +224,7 @@ class StepDraft:
     def _take(self, progress: Progress, num_rows: int) -> None:
         row = progress.chunk(num_rows)
         self._rows[row.sequence_id] = row
+        self._num_chunks += 1
         self._rows_left -= num_rows
         self._prefill_left -= num_rows
         self._sequences_left -= 1

@@ -3,7 +3,7 @@
 A waiting request ends at once. A running one that is to be cancelled is marked, and ends when the next step is planned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from arriero.core.errors import StepFailed
@@ -17,7 +17,7 @@ from arriero.core.events import (
     Queued,
 )
 from arriero.core.ids import RequestId, SequenceId, StepNumber, Time
-from arriero.core.plan import SequenceFailure
+from arriero.core.plan import Row, SequenceFailure
 from arriero.core.request import CancelReason, FinishReason, Request
 from arriero.scheduler.cancels import CancelLedger
 from arriero.scheduler.deadlines import Deadlines
@@ -37,6 +37,7 @@ class Lives:
         self.cancels = CancelLedger()
         self._slots = slots
         self._alive: dict[RequestId, Progress] = {}
+        self._num_marked = 0  # running requests whose cancel was not observed yet
         self._deadlines = Deadlines()
 
     def __len__(self) -> int:
@@ -54,6 +55,11 @@ class Lives:
     def of(self, request: Request) -> Progress:
         """The progress of a request that is alive."""
         return self._alive[request.request_id]
+
+    def of_rows(self, rows: Sequence[Row]) -> list[Progress]:
+        """The progress behind each row of a plan."""
+        alive = self._alive
+        return [alive[row.request.request_id] for row in rows]
 
     def begin(self, progress: Progress, cancelled: CancelReason | None) -> None:
         """Let a request wait; with a reason, a cancel came before it, and it ends at once."""
@@ -83,15 +89,19 @@ class Lives:
 
     def expire(self, now: Time) -> None:
         """Cancel those whose time has come."""
+        if not self._deadlines:
+            return
         for progress in self._deadlines.due(now):
             self._mark(progress, CancelReason.TIMEOUT)
 
     def next_deadline(self) -> Time | None:
         """The earliest of those alive, or None."""
-        return self._deadlines.next_at()
+        return self._deadlines.next_at() if self._deadlines else None
 
     def observe_cancels(self, step: StepNumber, now: Time) -> None:
         """End the running requests that are marked, oldest admission first."""
+        if not self._num_marked:
+            return
         for progress in tuple(self._slots.running):
             if (reason := progress.cancel_reason) is not None:
                 request_id, sequence_id = progress.request.request_id, progress.held_sequence
@@ -121,6 +131,8 @@ class Lives:
     ) -> None:
         """End a request, waiting or running."""
         del self._alive[progress.request.request_id]
+        if progress.cancel_reason is not None:
+            self._num_marked -= 1
         self._deadlines.remove(progress)
         self._slots.finish(progress, reason, cancel_reason=cancel_reason, error=error)
 
@@ -147,4 +159,5 @@ class Lives:
             self.finish(progress, FinishReason.CANCELLED, cancel_reason=reason)
         elif progress.cancel_reason is None:
             progress.cancel_reason = reason
+            self._num_marked += 1
             self.cancels.count(active_observed=1)

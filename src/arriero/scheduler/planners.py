@@ -48,6 +48,19 @@ class DecodeFirst:
                 draft.prefill(progress)
 
 
+class LeadersFirst:
+    """As `DecodeFirst`, but each prompt takes its rows before the next one starts, which may then share them."""
+
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+        """Decode rows, prompts under way, then each head starts and takes its prompt rows."""
+        decode_all(draft, running)
+        for progress in tuple(running):
+            if progress.state is RequestState.PREFILLING:
+                draft.prefill(progress)
+        while (head := waiting.head()) is not None and draft.start(head) is None:
+            draft.prefill(head)
+
+
 class ByArrival:
     """Decode rows and prompt rows in the policy's order, so an older prompt goes before a younger answer.
 

@@ -55,11 +55,12 @@ class Progress:
         self.rank = rank
         self.sequence_id: SequenceId | None = None
         self.admission = -1
-        self.num_computed = 0
+        self.num_computed: int = 0
         self.cancel_reason: CancelReason | None = None
         self.was_preempted = False
         self.state = RequestState.WAITING
-        self.num_prompt = self.num_known = len(request.prompt)
+        self.num_prompt: int = len(request.prompt)
+        self.num_known: int = self.num_prompt
         self._known = self._first_known()
 
     @property

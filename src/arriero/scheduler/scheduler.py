@@ -265,8 +265,10 @@ class Scheduler:
         )
         if plan is None or not is_steady:
             return 1
-        until_end = min(self._lives.of(row.request).num_steps_to_go for row in plan.rows)
-        return max(1, min(until_end, 1 + self._kv.steps_ahead([row.sequence_id for row in plan.rows])))
+        until_end = min(progress.num_steps_to_go for progress in self._slots.running)
+        if until_end <= 1:
+            return 1
+        return min(until_end, 1 + self._kv.steps_ahead([row.sequence_id for row in plan.rows]))
 
     def inspect(self) -> SchedulerView:
         """The live parts, to be checked between two steps; O(n log n) in the requests alive."""
@@ -336,8 +338,7 @@ class Scheduler:
             self._slots.publish(plan.rows)
         if times > 1:
             self._kv.grow_together([row.sequence_id for row in plan.rows], times - 1)
-        for row in plan.rows:
-            progress = self._lives.of(row.request)
+        for row, progress in zip(plan.rows, self._lives.of_rows(plan.rows), strict=True):
             reason = progress.count(row, times)
             if reason is not None:
                 self._lives.finish(progress, reason)

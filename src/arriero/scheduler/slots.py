@@ -19,6 +19,17 @@ from arriero.scheduler.progress import Progress
 from arriero.scheduler.waiting import WaitingQueue
 
 
+class _Step:
+    """What has happened in the step that is being planned."""
+
+    __slots__ = ("has_preempted", "num_started", "number")
+
+    def __init__(self, number: StepNumber) -> None:
+        self.number = number
+        self.num_started = 0
+        self.has_preempted = False
+
+
 class Slots:
     """Moves requests between waiting, running and finished, and says so in events.
 
@@ -38,17 +49,13 @@ class Slots:
         self._start_rule = start_rule
         self._headroom = headroom_per_sequence
         self._num_admissions = 0
-        self._num_started = 0  # in this step
-        self._step: StepNumber = 0
+        self._step = _Step(0)
         self._now: Time = 0
-        self._has_preempted = False
         self._is_closed = False  # nobody starts beside those who run, until one of them has ended
 
     def begin_step(self, step: StepNumber) -> None:
         """A new step is being planned: ids that a cancel freed in an earlier one may be used again."""
-        self._step = step
-        self._num_started = 0
-        self._has_preempted = False
+        self._step = _Step(step)
         self._kv.begin_step()
 
     def at(self, now: Time) -> None:
@@ -58,7 +65,7 @@ class Slots:
     @property
     def has_preempted(self) -> bool:
         """Whether somebody had to yield in this step."""
-        return self._has_preempted
+        return self._step.has_preempted
 
     def lookup(self, progress: Progress) -> PrefixHit:
         """How much of a waiting request's prompt is in memory already; changes nothing."""
@@ -71,9 +78,9 @@ class Slots:
         Nobody starts in a step in which somebody had to yield: the room that was made is for those who run. Nor does
         anybody beside others after `close`.
         """
-        if self._has_preempted or (self._is_closed and self.running):
+        if self._step.has_preempted or (self._is_closed and self.running):
             return Deferral.KV
-        if not self._start_rule.may_start(len(self.running), self._num_started):
+        if not self._start_rule.may_start(len(self.running), self._step.num_started):
             return Deferral.SLOTS
         headroom = self._headroom * len(self.running)
         hit = self.lookup(progress) if hit is None else hit
@@ -83,13 +90,13 @@ class Slots:
         self.waiting.remove(progress)
         progress.admit(started.sequence_id, self._num_admissions, hit.num_tokens)
         self._num_admissions += 1
-        self._num_started += 1
+        self._step.num_started += 1
         self.running.append(progress)
         self.events.append(
             Admitted(
                 progress.request,
                 started.sequence_id,
-                self._step,
+                self._step.number,
                 started.source,
                 started.previous_request_id,
                 progress.was_preempted,
@@ -98,9 +105,9 @@ class Slots:
         )
         return None
 
-    def extend_together(self, group: Sequence[Progress]) -> bool:
-        """One more place for each of several running requests, if that takes nothing from anybody; else no change."""
-        return self._kv.grow_each([progress.held_sequence for progress in group])
+    def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
+        """One more place for each of several running requests in turn, if nobody has to yield; else no change."""
+        return self._kv.grow_each(sequence_ids)
 
     def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
         """One more place for a running request, at the expense of the policy's victims, or why there is none.
@@ -158,14 +165,14 @@ class Slots:
 
     def preempt(self, progress: Progress, cause: PreemptionCause) -> None:
         """Take the slot of a running request away and let it wait at its old place."""
-        self._has_preempted = True
+        self._step.has_preempted = True
         sequence_id = progress.held_sequence
         num_computed = progress.num_computed
         self._release(progress, ReleaseCause.PREEMPTED)
         progress.preempt()
         self.waiting.add(progress)
         request_id = progress.request.request_id
-        self.events.append(Preempted(request_id, sequence_id, self._step, cause, num_computed, self._now))
+        self.events.append(Preempted(request_id, sequence_id, self._step.number, cause, num_computed, self._now))
 
     def finish(
         self,
@@ -189,7 +196,7 @@ class Slots:
                 request=progress.request,
                 reason=reason,
                 sequence_id=sequence_id,
-                step=self._step,
+                step=self._step.number,
                 num_decoded=progress.num_decoded,
                 num_computed=num_computed,
                 state=state,
@@ -202,7 +209,7 @@ class Slots:
     def emit_token(self, progress: Progress, sequence_id: SequenceId, token: TokenId) -> None:
         """Tell the token that a running request has just appended."""
         request_id, index = progress.request.request_id, progress.num_decoded - 1
-        self.events.append(TokenEmitted(request_id, sequence_id, token, index, self._step, self._now))
+        self.events.append(TokenEmitted(request_id, sequence_id, token, index, self._step.number, self._now))
 
     def take_events(self) -> tuple[Event, ...]:
         """What happened since the last call, in order."""

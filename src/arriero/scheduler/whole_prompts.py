@@ -50,11 +50,13 @@ class DecodesThenPrompts:
 
     def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
         """Decode rows, then whole prompts."""
-        ordered = sorted(running, key=_rank)
-        if any(progress.state is not RequestState.DECODING for progress in ordered) or not draft.decode_together(ordered):
+        ordered = sorted(running, key=_rank) if len(running) > 1 else running
+        others = [progress for progress in ordered if progress.state is not RequestState.DECODING]
+        if others or not draft.decode_together(ordered):
             for progress in ordered:
                 go_on(draft, progress)
-        _visit(draft, waiting, self._bounds, num_running=0, num_waiting=len(waiting))
+        if waiting:
+            _visit(draft, waiting, self._bounds, num_running=0, num_waiting=len(waiting))
 
 
 class ArrivalOrder:

@@ -13,7 +13,7 @@ from typing import assert_never
 from arriero.core.errors import ContextTooLong, InvalidRequest
 from arriero.core.request import Request
 from arriero.costmodel.models import RoundedMicroseconds
-from arriero.kv.block_pool import CacheRules
+from arriero.kv.block_figures import CacheRules
 from arriero.kv.blocks import BlockManager
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.places import PlaceManager
@@ -21,7 +21,7 @@ from arriero.prefix.content import ContentIndex
 from arriero.record.simulation_config import Blocks, Cells, SimulationConfig, Slots
 from arriero.scheduler.admission import AllSlotsFree, Continuous, OneAtATime, StartRule, check_fits
 from arriero.scheduler.draft import PrefillBudget
-from arriero.scheduler.planners import ByArrival, DecodeFirst, Planner
+from arriero.scheduler.planners import ByArrival, DecodeFirst, LeadersFirst, Planner
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.scheduler import Scheduler, SchedulerLimits, SchedulerRules
 from arriero.scheduler.whole_prompts import ArrivalOrder, DecodesThenPrompts
@@ -109,8 +109,11 @@ class _FitCheck:
 
 def _planner(config: SimulationConfig) -> Planner:
     is_decode_first = config.planner == "decode-first"
+    shares = isinstance(config.kv, Blocks) and config.kv.share_within_step
+    if config.limits.chunked_prefill and is_decode_first:
+        return LeadersFirst() if shares else DecodeFirst()
     if config.limits.chunked_prefill:
-        return DecodeFirst() if is_decode_first else ByArrival()
+        return ByArrival()
     return DecodesThenPrompts() if is_decode_first else ArrivalOrder()
 
 

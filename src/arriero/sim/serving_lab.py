@@ -14,7 +14,7 @@ from arriero.core.errors import DataError
 from arriero.core.ids import RequestId
 from arriero.core.request import BlankTokens, Request
 from arriero.costmodel.models import BatchMicroseconds, PhaseMicroseconds
-from arriero.kv.block_pool import PUBLISHED
+from arriero.kv.block_figures import PUBLISHED
 from arriero.kv.blocks import BlockManager
 from arriero.kv.places import PlaceManager
 from arriero.prefix.content import ContentIndex

@@ -9,7 +9,7 @@ Messages are handed over only between steps, cancels before submissions, each in
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, assert_never
+from typing import NamedTuple, Protocol, TypeAlias, assert_never
 
 from arriero.core.events import CancelTarget, Event
 from arriero.core.ids import Time
@@ -118,8 +118,7 @@ class VirtualInbox:
         return self._messages[self._next].at if self._next < len(self._messages) else None
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedStep:
+class SimulatedStep(NamedTuple):
     """One pass of the loop.
 
     Attributes:

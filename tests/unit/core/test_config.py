@@ -141,3 +141,8 @@ def test_the_context_follows_the_number_of_sequences() -> None:
     assert resolve({"sequences": 1}).ctx_size == 2048
     assert resolve({"sequences": 16}).sequence_tokens == 2048
     assert resolve({"sequences": 16, "ctx_size": 8192}).sequence_tokens == 512
+
+
+def test_two_records_cannot_share_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"--journal day\.jsonl: --diagnostics writes there too"):
+        resolve({"journal": "day.jsonl", "diagnostics": "day.jsonl"})

@@ -27,8 +27,8 @@ class EndlessRoom:
     def promise(self, row: PrefillChunk) -> None:
         del row
 
-    def extend_together(self, group: Sequence[Progress]) -> bool:
-        del group
+    def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
+        del sequence_ids
         return not self.is_full
 
     def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:

@@ -1,4 +1,4 @@
-"""The promises that hold for any run, whatever it was made of: control-plane specification, section 17.
+"""The promises that hold for any run, whatever it was made of: the published control plane's invariants.
 
 Each function finds what is broken in a run that has ended; `check_run` is all of them.
 """
