@@ -111,6 +111,39 @@ def describe(arguments: Sequence[str]) -> int:
     return 0
 
 
+def import_any(arguments: Sequence[str]) -> int:
+    """Turn a trace, or a journal of one's own, into a workload with a manifest."""
+    words = list(arguments)
+    return import_journal_file(words[1:]) if words[:1] == ["journal"] else import_trace(words)
+
+
+def import_journal_file(arguments: Sequence[str]) -> int:
+    """Turn a journal into a workload: who asked when, with prompts of the same lengths and shared beginnings."""
+    from arriero.sim.journal_workload import import_journal
+    from arriero.workload.files import write_records
+    from arriero.workload.manifest import encode_manifest, make_manifest, sha256_of
+    from arriero.workload.records import SCHEMA
+
+    parser = make_parser("workload import journal", "Make a workload out of a journal; prompts are made up.")
+    parser.add_argument("file", metavar="FILE", help="a journal of one run")
+    add_output(parser)
+    flags = parser.parse_args(arguments)
+    with outputs(flags) as (out, manifest), Progress(f"importing {flags.file}"):
+        records = import_journal(Path(flags.file))
+        written = write_records(out, records)
+        config = {
+            "schema_version": SCHEMA,
+            "workload_class": str(records[0].workload_class) if records else "chat",
+            "request_count": len(records),
+            "seed": 0,
+            "arrival": {"mode": "manual", "timestamps_us": [record.arrival_time_us for record in records]},
+            "journal": {"sha256": sha256_of(Path(flags.file))},
+        }
+        manifest.write(encode_manifest(make_manifest("arriero-import-journal-v1", config, written.sha256)))
+    print(f"{flags.out}: {written.num_records:,} requests, sha256 {written.sha256}")
+    return 0
+
+
 def import_trace(arguments: Sequence[str]) -> int:
     """Turn a published trace into a workload with a manifest."""
     from arriero.cli.workload_view import account_lines
@@ -144,7 +177,7 @@ VERBS: Final = MappingProxyType({
     "generate": Verb("Make a workload and its manifest from settings.", generate),
     "validate": Verb("Check a workload strictly, and its manifest.", validate),
     "describe": Verb("Print counts, lengths, gaps and sharing of a workload.", describe),
-    "import": Verb("Make a workload out of a published trace.", import_trace),
+    "import": Verb("Make a workload out of a published trace or a journal.", import_any),
 })
 
 
@@ -167,7 +200,7 @@ def _overview() -> LineParser:
 
 def _import_parser() -> LineParser:
     parser = make_parser("workload import", VERBS["import"].says)
-    parser.add_argument("trace", choices=["azure", "mooncake"], help="which trace it is")
+    parser.add_argument("trace", choices=["azure", "mooncake"], help="which trace it is; or `journal FILE`")
     parser.add_argument("file", metavar="FILE", help="the trace, plain or .xz")
     add_output(parser)
     parser.add_argument("--scale", type=positive, metavar="N", default=1, help="divide lengths by N, rounded up")

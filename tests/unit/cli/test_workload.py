@@ -7,6 +7,7 @@ import pytest
 
 from arriero.cli.main import main
 from arriero.workload.catalogue import NAMES
+from tests.unit.record.test_journal import journal
 
 TOML = """
 schema_version = "serving-workload-v1"
@@ -154,3 +155,21 @@ def test_what_cannot_work_is_one_line_and_leaves_nothing(
     assert told.err.startswith("arriero: ")
     assert told.err.count("\n") == 1
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_journal_becomes_a_workload_that_its_manifest_vouches_for(tmp_path: Path) -> None:
+    lines = tmp_path / "day.jsonl"
+    lines.write_bytes(b"".join(line.rstrip(b"\n") + b"\n" for line in journal()))
+    out = tmp_path / "day.workload.jsonl"
+    assert main(["workload", "import", "journal", str(lines), "--out", str(out)]) == 0
+    assert main(["workload", "validate", str(out), "--manifest", str(next(tmp_path.glob("*manifest*")))]) == 0
+    assert out.read_bytes().count(b"\n") >= 1
+
+
+def test_a_damaged_journal_makes_no_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = tmp_path / "day.jsonl"
+    lines.write_bytes(b"\n".join(journal()[:-1]) + b"\n{")
+    out = tmp_path / "day.workload.jsonl"
+    assert main(["workload", "import", "journal", str(lines), "--out", str(out)]) == 2
+    assert "line " in capsys.readouterr().err
+    assert not out.exists()
