@@ -164,6 +164,11 @@ def _seconds_until(until: Until, clock: Clock) -> float | None:
     return None if until is None else max(0.0, (until - clock()) / 1e6)
 
 
+def _usable_cpus() -> str:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return "whatever the system gives it" if affinity is None else ",".join(map(str, sorted(affinity(0))))
+
+
 def _pin(cpus: tuple[int, ...]) -> None:
     """Pin the calling thread, and verify it.
 
@@ -177,7 +182,10 @@ def _pin(cpus: tuple[int, ...]) -> None:
         os.sched_setaffinity(0, wanted)
         got = os.sched_getaffinity(0)
     except (AttributeError, OSError, ValueError) as error:
-        message = f"--engine-cpus {','.join(map(str, cpus))}: the engine's thread cannot be pinned there ({error})"
+        message = (
+            f"--engine-cpus {','.join(map(str, cpus))}: the engine's thread cannot be pinned there ({error}); "
+            f"this process may use {_usable_cpus()}"
+        )
         raise ConfigError(message) from error
     if got != wanted:
         message = f"--engine-cpus {','.join(map(str, cpus))}: the system gave {sorted(got)} instead"
