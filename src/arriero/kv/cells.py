@@ -117,9 +117,16 @@ class CellManager:
 
     def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
         """One more place for each of these, if all find one."""
-        if self.steps_ahead(sequence_ids) < 1:
+        held, limit, number = self._held, self._layout.sequence_limit, len(sequence_ids)
+        if self._layout.unified and number > self._layout.num_cells - self._active_cells:
             return False
-        self.grow_together(sequence_ids, 1)
+        lengths = [held[each] + 1 for each in sequence_ids]
+        longest = max(lengths, default=0)
+        if longest > limit:
+            return False
+        held.update(zip(sequence_ids, lengths, strict=True))
+        self._active_cells += number
+        self._largest = max(self._largest, longest)
         return True
 
     def steps_ahead(self, sequence_ids: Sequence[SequenceId]) -> int:

@@ -182,10 +182,14 @@ def in_slot_order(running: Sequence[Progress]) -> list[Progress]:
 def decode_all(draft: StepDraft, running: Sequence[Progress]) -> int:
     """Offer a row for each decoding request, oldest admission first; returns how many were taken.
 
-    Works on a copy, and looks at the state again before each: room for one may have been taken from a later one.
+    One by one only if not all of them fit. It then looks at the state again before each: room for one may have been
+    taken from a later one.
     """
+    decoding = [progress for progress in running if progress.state is RequestState.DECODING]
+    if not decoding or draft.decode_together(decoding):
+        return len(decoding)
     num_rows = 0
-    for progress in tuple(running):
+    for progress in decoding:
         if progress.state is RequestState.DECODING and draft.decode(progress) is None:
             num_rows += 1
     return num_rows

@@ -145,10 +145,12 @@ class Progress:
         reason = self.advance(row)
         if reason is not None or not row.wants_logits:
             return reason
+        if self.state is not RequestState.DECODING:
+            self._move_to(RequestState.DECODING)
+        self._known += (0,) * times
         self.num_computed += times - 1
-        self._known.extend((0,) * (times - 1))
-        self.num_known += times - 1
-        return self.append(0)
+        self.num_known += times
+        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
 
     def ends_with(self, token: TokenId) -> bool:
         """Whether this token ends the answer without being emitted."""

@@ -47,15 +47,20 @@ class OwnLives:
         lives, ends, began_at = self._lives, step.ends, int(step.began_at)
         for event in step.events:
             self._note(event, began_at)
+        end, is_single = int(step.ended_at), len(ends) == 1
         for row in step.plan.rows if ends else ():
             life = lives[row.request.request_id - 1]
-            if isinstance(row, PrefillChunk):
+            if type(row) is PrefillChunk:
                 _resume(life, row)
-            if row.wants_logits:
+                if not row.wants_logits:
+                    continue
+            if is_single:
+                life.times.append(end)
+            else:
                 life.times.extend(map(int, ends))
         for event in step.events:
             if isinstance(event, Finished):
-                lives[event.request.request_id - 1].finished = int(step.ended_at)
+                lives[event.request.request_id - 1].finished = end
 
     def rows(self) -> Iterator[SimRequestRow]:
         """By internal id."""
