@@ -21,7 +21,8 @@ Between two of the template's control tokens, text is encoded as one piece, beca
 was. If no control text comes to be when all marks are taken away, then the whole prompt is one piece.
 
 The limits: a template that deletes characters in the middle of a caller's string could join two harmless parts. A
-control text of one character cannot be broken: in chats it is always plain text.
+control text of one character cannot be broken: in chats it is always plain text. And where the caller's string is
+empty, what the template writes on both sides of it meets, as it does without us.
 """
 
 import json
