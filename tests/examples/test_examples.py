@@ -12,6 +12,7 @@ SHOWS = {
     "in_process.py": ["streamed: length, 8 tokens", "waited: length, 4 tokens", "cancelled: cancelled"],
     "custom_observer.py": ["6 requests ended by length", "4 decoding:", "1 decoding:"],
     "simulate_two_settings.py": ["no limit", "64"],
+    "compare_two_policies.py": ["FirstComeFirstServed: mean TTFT", "ShortestPromptFirst: mean TTFT"],
 }
 
 
@@ -36,3 +37,11 @@ def test_the_simulated_cap_shortens_the_gap_and_delays_the_long_prompt() -> None
     free, capped = (line.rsplit(maxsplit=4) for line in done.stdout.splitlines()[1:])
     assert float(capped[1]) < float(free[1]) / 3
     assert float(capped[3]) > float(free[3])
+
+
+def test_short_prompts_first_shortens_the_mean_wait() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "compare_two_policies.py"], capture_output=True, text=True, check=True, timeout=60
+    )
+    arrival, shortest = (float(line.split()[-2]) for line in done.stdout.splitlines())
+    assert shortest < 0.8 * arrival
