@@ -34,7 +34,7 @@ BY_NAME = {gate.name: gate for gate in (*GATES, *EXACTNESS)}
 
 
 def small(placement: Placement, wrap: Callable[[Backend], Backend] | None = None) -> GateContext:
-    backends = SyntheticBackends(CONFIG)
+    backends = SyntheticBackends(CONFIG, step_s=0.0003)  # a call that waits gives others their turn, as a real one does
     return GateContext(backends=backends if wrap is None else Wrapped(backends, wrap), placement=placement, size=SMALL)
 
 
