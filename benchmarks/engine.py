@@ -20,11 +20,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from machine import machine_facts, refuse_busy_machine
 
-from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.context import ContextOptions
 from arriero.backend.library import process_start
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
+from arriero.core.config import FlashAttention
 from arriero.core.ids import Time
 from arriero.core.plan import Sampled
 from arriero.core.request import GREEDY, Request, SamplingParams

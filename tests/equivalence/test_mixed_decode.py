@@ -10,6 +10,7 @@ from arriero.metrics.quantiles import interpolated
 from arriero.sim.mixed_decode import run_mixed_decode
 from arriero.sim.mixed_workloads import mixed_workload
 from tests.equivalence.naive_mixed import naive_mixed
+from tests.unit.metrics.test_mixed_decode import POLICIES, PUBLISHED
 
 NAMES = {
     "A": "exp11_like_all_short",
@@ -20,32 +21,6 @@ NAMES = {
     "F": "bursty_mixed_deterministic",
     "M": "mixed_realistic",
 }
-POLICIES = {"fifo": MixedPolicy.FIFO, "static": MixedPolicy.STATIC, "continuous": MixedPolicy.CONTINUOUS}
-
-# makespan, latency p50 p95 p99, TTFT p50 p95 p99, rows per call, calls, iterations, rows
-TABLE = """
-A fifo 2660.000 1356.600 2553.600 2660.000 1314.600 2511.600 2618.000 1.556 1800 450 2800
-A static 1310.000 668.100 1257.600 1310.000 647.100 1236.600 1289.000 6.222 450 450 2800
-A continuous 1310.000 668.100 1257.600 1310.000 647.100 1236.600 1289.000 6.222 450 450 2800
-B fifo 1316.700 444.900 810.780 826.740 403.500 769.360 802.006 1.556 891 231 1386
-B static 659.700 104.100 172.420 179.800 83.100 151.420 158.800 5.923 234 234 1386
-B continuous 657.700 96.400 164.910 169.200 76.000 144.580 150.476 5.974 232 232 1386
-C fifo 16364.700 8113.400 15253.580 16225.050 7292.000 14608.580 15234.136 1.045 10923 2861 11418
-C static 11866.700 5748.600 11099.200 11584.460 5727.600 10899.800 11449.200 1.777 6425 6425 11418
-C continuous 8302.700 4051.400 7617.080 8163.050 3641.000 7294.880 7607.276 3.991 2861 2861 11418
-D fifo 3445.200 1766.100 3328.800 3434.910 1688.400 3245.500 3360.318 35.059 1122 286 39336
-D static 2845.200 1455.600 2741.695 2833.440 1401.950 2681.425 2781.437 75.356 522 522 39336
-D continuous 2766.200 1414.400 2682.600 2753.068 1359.450 2661.600 2699.007 88.795 443 443 39336
-E fifo 18493.200 9164.000 17276.690 18363.840 8288.600 16657.490 17264.314 4.426 11154 2917 49368
-E static 14053.200 6879.600 13207.800 13759.200 6805.950 12965.425 13589.447 7.353 6714 6714 49368
-E continuous 10275.200 5069.000 9502.940 10154.660 4578.600 9166.740 9502.294 16.815 2936 2936 49368
-F fifo 18493.200 8664.000 16276.690 17363.840 7788.600 15657.490 16264.314 4.426 11154 2917 49368
-F static 14053.200 6379.600 12207.800 12759.200 6305.950 11965.425 12589.447 7.353 6714 6714 49368
-F continuous 10275.200 4569.000 8502.940 9154.660 4078.600 8166.740 8502.294 16.815 2936 2936 49368
-M fifo 1496.400 470.974 673.665 771.248 419.828 522.090 527.701 2.843 954 287 2712
-M static 1120.400 264.849 354.578 371.894 214.204 326.284 350.894 4.692 578 578 2712
-M continuous 953.775 55.731 240.443 250.245 19.384 93.344 100.073 7.194 377 377 2712
-"""
 
 # latency p50 / p95, TTFT p50 / p95 of workload C
 BY_CLASS = """
@@ -100,7 +75,7 @@ def figures(letter: str, policy: MixedPolicy, num_slots: int = 4, n_batch: int =
     return mixed_figures(run(letter, policy, num_slots, n_batch))
 
 
-@pytest.mark.parametrize("line", lines(TABLE), ids=lambda line: "-".join(line[:2]))
+@pytest.mark.parametrize("line", lines(PUBLISHED), ids=lambda line: "-".join(line[:2]))
 def test_the_published_table(line: list[str]) -> None:
     letter, policy, *expected = line
     found = run(letter, POLICIES[policy])

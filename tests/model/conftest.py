@@ -6,12 +6,13 @@ from typing import Protocol
 
 import pytest
 
-from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.context import ContextOptions
 from arriero.backend.library import process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.vocabulary import LlamaVocabulary
+from arriero.core.config import FlashAttention
 
 SMALL = ContextOptions(ctx_size=1024, num_threads=1, flash_attention=FlashAttention.OFF)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.context import ContextOptions
 from arriero.backend.library import check_cpu, load_library
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import WeightFormat, quantize
 from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted
+from arriero.core.config import FlashAttention
 from arriero.core.errors import ConfigError, InvariantViolation, ModelUnreadable
 from arriero.core.events import DropSequence, TrimSequence
 from arriero.core.ids import SequenceId

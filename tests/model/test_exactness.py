@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.context import ContextOptions
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import WeightFormat, quantize
+from arriero.core.config import FlashAttention
 from arriero.core.events import DropSequence, TrimSequence
 from arriero.core.ids import RequestId, SequenceId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row

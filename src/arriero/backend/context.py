@@ -6,22 +6,14 @@ context. So limits are read back after the context was made, never computed here
 
 import os
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from arriero.backend.interrupt import InterruptFlag
 from arriero.backend.library import Library
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.protocol import BackendLimits
+from arriero.core.config import FlashAttention
 from arriero.core.errors import ConfigError
-
-
-class FlashAttention(StrEnum):
-    """Whether attention runs fused; `--flash-attn`."""
-
-    AUTO = "auto"
-    ON = "on"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from arriero.backend.context import ContextOptions
-from arriero.backend.context import FlashAttention as ContextFlashAttention
 from arriero.backend.library import BINDING_VERSION, LOGGER, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
@@ -37,7 +36,7 @@ def load_llama(config: ServeConfig) -> LoadedModel:
             num_threads=threads.decode,
             num_threads_batch=threads.prefill,
             unified=config.kv is KvLayout.UNIFIED,
-            flash_attention=ContextFlashAttention(config.flash_attn.value),
+            flash_attention=config.flash_attn,
         ),
     )
     vocabulary = LlamaVocabulary(model)

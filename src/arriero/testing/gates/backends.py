@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arriero.backend.context import ContextOptions, FlashAttention
+from arriero.backend.context import ContextOptions
 from arriero.backend.library import process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
@@ -13,8 +13,7 @@ from arriero.backend.models import resolve_model
 from arriero.backend.protocol import Backend
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.backend.vocabulary import LlamaVocabulary
-from arriero.core.config import BackendKind, KvLayout, ServeConfig
-from arriero.core.config import FlashAttention as FlashWord
+from arriero.core.config import BackendKind, FlashAttention, KvLayout, ServeConfig
 from arriero.tokens.vocabulary import NUM_BYTES, ByteVocabulary, Vocabulary
 
 STREAM_CELLS: Final = 256
@@ -73,8 +72,8 @@ class LlamaBackends:
         """A fresh context; flash attention is off unless it is asked for, since it makes tokens depend on company."""
         config, threads = self._config, self._config.threads
         flash = config.flash_attn
-        if shape.exact or (flash is FlashWord.AUTO and not shape.as_configured):
-            flash = FlashWord.OFF
+        if shape.exact or (flash is FlashAttention.AUTO and not shape.as_configured):
+            flash = FlashAttention.OFF
         options = ContextOptions(
             ctx_size=config.ctx_size if shape.as_configured else _cells(shape, config) * shape.num_sequences,
             num_sequences=shape.num_sequences,
@@ -83,7 +82,7 @@ class LlamaBackends:
             num_threads=None if threads is None else threads.decode,
             num_threads_batch=None if threads is None else threads.prefill,
             unified=config.kv is KvLayout.UNIFIED and not shape.exact,
-            flash_attention=FlashAttention(flash.value),
+            flash_attention=flash,
         )
         return LlamaCppBackend(self._model, options)
 
