@@ -144,6 +144,7 @@ class Actor:
                 assert answer is not None, "Run is answered with an outcome"
                 assert not isinstance(answer, list | dict), "Run is answered with an outcome"
                 outcome, committed_at = answer, self._clock()
+                self._watch(outcome)  # before callers are told: who sees the failure finds the door already closed
                 yield from self._settle(self.scheduler.commit(outcome, committed_at))
             idle_us = 0 if idle_from is None else int(began_at - idle_from)
             self._record(messages, plan, outcome, (began_at, committed_at), idle_us)
@@ -198,7 +199,6 @@ class Actor:
     ) -> None:
         if self._options.check:
             check_scheduler(self.scheduler)
-        self._watch(outcome)
         self._totals.add("steps")
         self._totals.add("prefill_rows", plan.shape.prefill_rows)
         ended_at = self._clock()
@@ -288,10 +288,8 @@ class Actor:
             case _:
                 assert_never(message)
 
-    def _watch(self, outcome: StepOutcome | None) -> None:
+    def _watch(self, outcome: StepOutcome) -> None:
         """One step in which every sequence fails alone may be chance; two in a row are the engine's own illness."""
-        if outcome is None:
-            return
         self._failed_in_a_row = self._failed_in_a_row + 1 if isinstance(outcome, Failed) else 0
         if self._failed_in_a_row == UNHEALTHY_AFTER:
             self.inbox.refuse(Draining(f"{UNHEALTHY_AFTER} decode calls in a row failed for every sequence"))

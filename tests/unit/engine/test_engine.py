@@ -168,6 +168,17 @@ async def test_two_dead_steps_in_a_row_make_the_engine_unhealthy(placement: Plac
             engine.submit([1], 4)
 
 
+async def test_who_is_told_of_the_second_dead_step_finds_the_door_closed(placement: Placement) -> None:
+    accepting: list[bool] = []
+    async with running(scripted(FailedCall(0, 1)), placement) as engine:
+        for _ in range(2):
+            handle = engine.submit([1, 2], 5)
+            # runs where the result is set, so nothing of the step can come in between
+            handle.when_done(lambda: accepting.append(engine.health.accepting))
+            assert (await handle.result()).reason is FinishReason.FAILED
+    assert accepting == [True, False]
+
+
 async def test_no_place_preempts_one_victim_and_everybody_finishes(placement: Placement) -> None:
     async with running(scripted(NoPlace(3)), placement) as engine:
         handles = [engine.submit([1, 2], 8, end_tokens=ENDLESS) for _ in range(3)]
