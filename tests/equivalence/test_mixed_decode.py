@@ -9,62 +9,12 @@ from arriero.metrics.mixed_decode import MixedCost, MixedFigures, MixedPolicy, M
 from arriero.metrics.quantiles import interpolated
 from arriero.sim.mixed_decode import run_mixed_decode
 from arriero.sim.mixed_workloads import mixed_workload
+from arriero.testing.gates.mixed_table import BY_CLASS, GRID_A, LETTERS, POLICIES, PUBLISHED, SWEEP_B, lines_of
 from tests.equivalence.naive_mixed import naive_mixed
-from tests.unit.metrics.test_mixed_decode import POLICIES, PUBLISHED
-
-NAMES = {
-    "A": "exp11_like_all_short",
-    "B": "staggered_identical_short",
-    "C": "mixed_decode_only",
-    "D": "mixed_prompt_only",
-    "E": "mixed_prompt_and_decode",
-    "F": "bursty_mixed_deterministic",
-    "M": "mixed_realistic",
-}
-
-# latency p50 / p95, TTFT p50 / p95 of workload C
-BY_CLASS = """
-static short 5748.600 10648.280 5727.600 10627.280
-static medium 5860.600 10788.280 5727.600 10627.280
-static long 6148.600 11444.800 5727.600 10899.800
-continuous short 3635.200 7180.360 3614.200 7159.360
-continuous medium 3830.000 7375.160 3641.000 7186.160
-continuous long 4599.000 8071.400 3835.600 7380.840
-"""
-
-# slots, n_batch, then static and continuous: makespan, latency p50, TTFT p50, calls
-SWEEP_B = """
-2 32 875.7 875.7 203.3 200.8 189.3 187.0 450 450
-2 128 875.7 875.7 203.3 200.8 189.3 187.0 450 450
-4 32 659.7 657.7 104.1 96.4 83.1 76.0 234 232
-4 128 659.7 657.7 104.1 96.4 83.1 76.0 234 232
-8 32 580.7 554.7 74.8 58.4 40.4 24.6 155 129
-8 128 569.7 554.7 70.1 58.4 35.1 24.6 144 129
-"""
-
-# slots, n_batch, makespan fifo static continuous, rows per call static continuous
-GRID_A = """
-1 32 2660.0 2660.0 2660.0 1.556 1.556
-1 128 2660.0 2660.0 2660.0 1.556 1.556
-2 32 2660.0 1760.0 1760.0 3.111 3.111
-2 128 2660.0 1760.0 1760.0 3.111 3.111
-4 32 2660.0 1310.0 1310.0 6.222 6.222
-4 128 2660.0 1310.0 1310.0 6.222 6.222
-8 32 2660.0 1110.0 1086.0 11.200 12.389
-8 128 2660.0 1085.0 1085.0 12.444 12.444
-8 512 2660.0 1085.0 1085.0 12.444 12.444
-16 32 2660.0 1014.0 979.0 18.182 23.529
-16 128 2660.0 977.0 977.0 23.932 23.932
-16 512 2660.0 977.0 977.0 23.932 23.932
-"""
-
-
-def lines(table: str) -> list[list[str]]:
-    return [line.split() for line in table.strip().splitlines()]
 
 
 def requests_of(letter: str) -> tuple[MixedRequest, ...]:
-    return mixed_workload(NAMES[letter], seed=7 if letter == "M" else 42)
+    return mixed_workload(LETTERS[letter], seed=7 if letter == "M" else 42)
 
 
 def run(letter: str, policy: MixedPolicy, num_slots: int = 4, n_batch: int = 128) -> MixedRun:
@@ -75,7 +25,7 @@ def figures(letter: str, policy: MixedPolicy, num_slots: int = 4, n_batch: int =
     return mixed_figures(run(letter, policy, num_slots, n_batch))
 
 
-@pytest.mark.parametrize("line", lines(PUBLISHED), ids=lambda line: "-".join(line[:2]))
+@pytest.mark.parametrize("line", lines_of(PUBLISHED), ids=lambda line: "-".join(line[:2]))
 def test_the_published_table(line: list[str]) -> None:
     letter, policy, *expected = line
     found = run(letter, POLICIES[policy])
@@ -87,7 +37,7 @@ def test_the_published_table(line: list[str]) -> None:
     assert [str(count) for count in counts] == expected[8:]
 
 
-@pytest.mark.parametrize("line", lines(BY_CLASS), ids=lambda line: "-".join(line[:2]))
+@pytest.mark.parametrize("line", lines_of(BY_CLASS), ids=lambda line: "-".join(line[:2]))
 def test_workload_c_by_class(line: list[str]) -> None:
     policy, label, *expected = line
     lives = [each for each in run("C", POLICIES[policy]).lives if each.request.label == label]
@@ -97,7 +47,7 @@ def test_workload_c_by_class(line: list[str]) -> None:
     assert [f"{value:.3f}" for value in shown] == expected
 
 
-@pytest.mark.parametrize("line", lines(SWEEP_B), ids=lambda line: "x".join(line[:2]))
+@pytest.mark.parametrize("line", lines_of(SWEEP_B), ids=lambda line: "x".join(line[:2]))
 def test_the_sweep_of_workload_b(line: list[str]) -> None:
     num_slots, n_batch, *expected = line
     pair = [
@@ -108,7 +58,7 @@ def test_the_sweep_of_workload_b(line: list[str]) -> None:
     assert shown + [str(each.decode_calls) for each in pair] == expected
 
 
-@pytest.mark.parametrize("line", lines(GRID_A), ids=lambda line: "x".join(line[:2]))
+@pytest.mark.parametrize("line", lines_of(GRID_A), ids=lambda line: "x".join(line[:2]))
 def test_the_grid_of_workload_a(line: list[str]) -> None:
     num_slots, n_batch, *expected = line
     trio = [figures("A", policy, int(num_slots), int(n_batch)) for policy in MixedPolicy]

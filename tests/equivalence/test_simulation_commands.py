@@ -49,6 +49,42 @@ def test_the_whole_matrix_runs_and_says_what_it_compares(shared_data: Path) -> N
     assert main(["sim", "matrix", *words, "--force"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "num_runs"),
+    [("published small", 8), ("published extended", 24), ("own small", 8), ("own extended", 24)],
+)
+def test_a_matrix_runs_with_its_comparisons(
+    shared_data: Path, root: Path, capsys: pytest.CaptureFixture[str], name: str, num_runs: int
+) -> None:
+    whose, size = name.split()
+    folder = root / FOLDER if whose == "own" else shared_data / "serving-lab"
+    path = folder / ("" if whose == "own" else "configs") / f"matrix_{size}.json"
+    assert main(["sim", "matrix", str(path), "--root", str(folder), "--max-runs", str(num_runs), "--out", "out"]) == 0
+    matrix = json.loads(path.read_text())
+    manifest = json.loads(Path("out/command_manifest.json").read_text())
+    assert [each["config"] for each in manifest["runs"]] == matrix["configs"]
+    results = [f"out/{each['result']}" for each in manifest["runs"]]
+    assert len(results) == num_runs
+    capsys.readouterr()
+    assert main(["sim", "summary", *results, "--format", "csv"]) == 0
+    table = capsys.readouterr().out
+    assert table == Path("out/summary.csv").read_text()
+    # each comparison has a row for each of its configurations, with the figures of the summary
+    completed = {Path(each["result"]).stem: row for each, row in zip(manifest["runs"], csv_rows(table), strict=True)}
+    sections = Path("out/report.md").read_text().split("\n## ")[1:]
+    assert [section.splitlines()[0] for section in sections] == list(matrix["comparisons"])
+    for section, comparison in zip(sections, matrix["comparisons"].values(), strict=True):
+        rows = [line.strip("| ").split(" | ") for line in section.splitlines()[4:] if line.startswith("|")]
+        assert [row[0] for row in rows] == comparison["configs"]
+        for row in rows:
+            known = completed[row[0]]
+            assert row[1] == f"{known['completed']}/{known['submitted']}"
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
 def test_our_own_definitions_are_as_referenced(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(definitions(root / FOLDER)) == 24
     assert main(["sim", "verify", "--folder", str(root / FOLDER)]) == 0

@@ -5,6 +5,7 @@ Status 0: done. 1: it failed. 2: something given to it cannot work; one line say
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_MISUSE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # what shells expect after Ctrl-C
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
@@ -34,6 +36,7 @@ COMMANDS: Final = (
     Command("generate", "arriero.cli.generate", "answer one prompt in the terminal"),
     Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
     Command("sim", "arriero.cli.simulate", "simulate the scheduler in virtual time, and the published simulators"),
+    Command("bench", "arriero.cli.bench.main", "measure servers, compare them, and run the published experiments"),
     Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),
 )
 
@@ -41,6 +44,21 @@ COMMANDS: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        status = _status(words)
+        sys.stdout.flush()  # here, where a full disk can still be told
+    except BrokenPipeError:
+        _drop_output()  # whoever read us has gone
+        return EXIT_FAILED
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        _drop_output()
+        return _complain(ConfigError(f"the output cannot be written ({(error.strerror or '').lower()}); make room"))
+    return status
+
+
+def _status(words: list[str]) -> int:
     try:
         return _dispatch(words)
     except ArrieroError as error:
@@ -50,10 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("arriero: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us has gone; without this the interpreter complains again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+
+
+def _drop_output() -> None:
+    """Let nothing more be written; without this the interpreter complains again when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(error: ArrieroError) -> int:

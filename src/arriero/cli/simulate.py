@@ -23,6 +23,7 @@ VERBS: Final = MappingProxyType({
     "matrix": Verb("matrix", "simulate every configuration of a list, and compare"),
     "compare": Verb("compare", "put two results of one workload side by side"),
     "summary": Verb("summary", "check result files and print their metrics as JSON, CSV or Markdown"),
+    "report": Verb("report", "a page with figures, Markdown or CSV of results and journals"),
     "mixed-decode": Verb("mixed_decode", "the published simulator of rows and slots, and its table"),
     "demo": Verb("demo", "what continuous batching and prefix caching change, in seconds and without a model"),
     "verify": Verb("verify", "run the repository's own definitions again and compare with their references"),

@@ -54,7 +54,7 @@ def generate(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=count, metavar="N", help="how many requests instead of those in the settings")
     flags = parser.parse_args(arguments)
     made = recipe(_settings(flags), file=flags.config)
-    with outputs(flags) as (out, manifest), Progress(f"making {flags.out}"):
+    with outputs(flags) as (out, manifest), Progress(f"making {flags.out}"), _named(flags.config):
         written = write_records(out, made.make())
         manifest.write(encode_manifest(manifest_of(made, written.sha256)))
     print(f"{flags.out}: {written.num_records:,} requests, sha256 {written.sha256}")

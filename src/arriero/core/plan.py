@@ -123,9 +123,8 @@ class Deferral(StrEnum):
     YIELDED = "yielded"  # it gave its own KV back
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A candidate that was offered to a step and not taken."""
+class Deferred(NamedTuple):
+    """A candidate that was offered to a step and not taken; a tuple, since a long queue makes many in every step."""
 
     request_id: RequestId
     reason: Deferral

@@ -26,20 +26,21 @@ class Goodness(NamedTuple):
 
 def is_good(life: Life, slos: Slos) -> bool:
     """Whether a finished request keeps every objective; an undefined metric does not count against it."""
-    return not (_breaks(life.ttft, slos.ttft) or _breaks(life.tpot, slos.tpot) or _breaks(life.e2e, slos.e2e))
+    return not (breaks(life.ttft, slos.ttft) or breaks(life.tpot, slos.tpot) or breaks(life.e2e, slos.e2e))
 
 
 def judge(finished: Iterable[Life], slos: Slos) -> Goodness:
     """Count good requests and violations of each objective."""
     good = late_first = slow = late_end = 0
     for life in finished:
-        breaks = _breaks(life.ttft, slos.ttft), _breaks(life.tpot, slos.tpot), _breaks(life.e2e, slos.e2e)
-        late_first += breaks[0]
-        slow += breaks[1]
-        late_end += breaks[2]
-        good += not any(breaks)
+        broken = breaks(life.ttft, slos.ttft), breaks(life.tpot, slos.tpot), breaks(life.e2e, slos.e2e)
+        late_first += broken[0]
+        slow += broken[1]
+        late_end += broken[2]
+        good += not any(broken)
     return Goodness(good, late_first, slow, late_end)
 
 
-def _breaks(value: float | None, bound: Time | None) -> bool:
+def breaks(value: float | None, bound: Time | None) -> bool:
+    """Whether a latency exceeds its bound; what is undefined, or has none, does not."""
     return value is not None and bound is not None and value > bound

@@ -44,13 +44,13 @@ _COPIED: Final = MappingProxyType({
 
 
 def lab_summary(
-    requests: Sequence[LabLife], num_iterations: int, totals: Mapping[str, Any], slos: Slos
+    requests: Sequence[LabLife], num_iterations: int | None, totals: Mapping[str, Any], slos: Slos
 ) -> dict[str, Any]:
     """All metrics of one run, under their published names.
 
     Args:
         requests: all of them.
-        num_iterations: iteration rows.
+        num_iterations: iteration rows; None where they were not recorded.
         totals: the summary row.
         slos: objectives.
     """

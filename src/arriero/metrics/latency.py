@@ -5,7 +5,7 @@ never 0.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from operator import sub
 from typing import NamedTuple
 
 from arriero.core.ids import Time
@@ -65,4 +65,4 @@ def e2e(arrival_at: Time, finished_at: Time | None) -> Time | None:
 
 def gaps(token_at: Sequence[Time]) -> list[Time]:
     """ITL samples: the difference between each token and the one before."""
-    return [later - earlier for earlier, later in pairwise(token_at)]
+    return list(map(sub, token_at[1:], token_at))

@@ -15,10 +15,10 @@ import msgspec
 
 from arriero.core.events import CancelTarget, Event, Finished, Queued, Rejected, TokenEmitted
 from arriero.core.ids import RequestId, Time, TokenId
-from arriero.core.plan import BatchPlan, StepOutcome
-from arriero.core.request import Request
+from arriero.core.plan import BatchPlan, SimulatedOutcome
+from arriero.core.request import BlankTokens, Request
 from arriero.core.version import VERSION
-from arriero.record.journal_parts import MessageRow
+from arriero.record.journal_parts import MessageRow, PromptShape
 from arriero.record.journal_rows import cancel_row, event_rows, outcome_row, plan_row, submit_row
 from arriero.record.journal_schema import (
     SCHEMA,
@@ -43,7 +43,7 @@ class JournalStep:
 
     messages: tuple[Request | CancelTarget, ...]
     plan: BatchPlan
-    outcome: StepOutcome | None
+    outcome: SimulatedOutcome | None
     events: tuple[Event, ...]
     began_at: Time
     committed_at: Time | None
@@ -79,6 +79,7 @@ class JournalLines:
         self._last_crc = 0
         self._num_submitted = 0
         self._alive: dict[RequestId, _Run] = {}
+        self._scopes: dict[str, int] = {}  # numbered in the order in which they came
 
     def start(self, setup: Setup, time_line: TimeLine) -> bytes:
         """The first line."""
@@ -142,9 +143,15 @@ class JournalLines:
     def _message_row(self, message: Request | CancelTarget, arrivals: deque[_Run]) -> MessageRow:
         if not isinstance(message, Request):
             return cancel_row(message)
-        self._num_submitted += 1
-        arrivals.append(_Run(self._num_submitted, []))
-        return submit_row(message, self._num_submitted, self._index.add(self._num_submitted, message.prompt))
+        number = self._num_submitted = self._num_submitted + 1
+        arrivals.append(_Run(number, []))
+        prompt, scope = message.prompt, message.cache_scope
+        # Of a blank prompt nothing is known, so it is no run: it would seem to share its beginning with every other.
+        shape = (
+            PromptShape(None, 0, len(prompt)) if isinstance(prompt, BlankTokens) else self._index.add(number, prompt)
+        )
+        scope_number = None if scope is None else self._scopes.setdefault(scope, len(self._scopes))
+        return submit_row(message, number, shape, scope_number)
 
     def _follow(self, event: Event, arrivals: deque[_Run]) -> None:
         """Keep the runs up to date; each submission causes one `Queued` or `Rejected`, in their order."""

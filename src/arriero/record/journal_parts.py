@@ -38,8 +38,13 @@ class PromptShape(Short, frozen=True, array_like=True):
     fresh: Count
 
 
-class SubmitRow(Part, frozen=True, kw_only=True, tag="submit"):
-    """A submission; `number` counts them from 1 and names their runs of tokens."""
+class SubmitRow(Part, frozen=True, kw_only=True, tag="submit", omit_defaults=True):
+    """A submission; `number` counts them from 1 and names their runs of tokens.
+
+    Attributes:
+        scope: those of one number may share prefixes in a cache; None neither looks up nor leaves anything there.
+        blank: whether only the prompt's length is known; it shares nothing with anybody and is no run.
+    """
 
     number: Annotated[int, Meta(ge=1)]
     request: int
@@ -51,6 +56,8 @@ class SubmitRow(Part, frozen=True, kw_only=True, tag="submit"):
     arrival_at: Number
     expires_at: Number | None
     preloaded: bool
+    scope: Count | None = None
+    blank: bool = False
 
 
 class CancelRow(Part, frozen=True, kw_only=True, tag="cancel"):
@@ -132,17 +139,20 @@ class FailureRow(Short, frozen=True, array_like=True):
     code: str
 
 
-class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """`core.plan.StepOutcome`; every row that wanted logits and neither failed nor was refused got a token.
 
     Attributes:
+        came: `counted` for a simulated step whose tokens nobody said.
         ends: the sequences whose token was one of their request's end tokens; the others got an ordinary one.
+        times: how often the rows were computed in a row, where equal simulated steps were taken in one.
     """
 
-    came: Literal["sampled", "no_room", "interrupted", "failed"]
+    came: Literal["sampled", "no_room", "interrupted", "failed", "counted"]
     ends: tuple[Count, ...]
     failures: tuple[FailureRow, ...]
     refused: tuple[OpRow, ...]
+    times: Annotated[int, Meta(ge=1)] = 1
 
 
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,8 +22,18 @@ from arriero.core.events import (
     TrimSequence,
 )
 from arriero.core.ids import SequenceId
-from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
-from arriero.core.request import Request
+from arriero.core.plan import (
+    BatchPlan,
+    Counted,
+    Failed,
+    Interrupted,
+    NoRoom,
+    Row,
+    Sampled,
+    SequenceFailure,
+    SimulatedOutcome,
+)
+from arriero.core.request import BlankTokens, Request
 from arriero.record.journal_parts import (
     AdmittedRow,
     CancelEverythingRow,
@@ -52,8 +62,8 @@ from arriero.record.journal_parts import (
 CancelMessageRow: TypeAlias = CancelRow | CancelWaitingRow | CancelEverythingRow
 
 
-def submit_row(request: Request, number: int, shape: PromptShape) -> SubmitRow:
-    """A submission."""
+def submit_row(request: Request, number: int, shape: PromptShape, scope: int | None) -> SubmitRow:
+    """A submission; `scope` is the number of its cache scope."""
     return SubmitRow(
         number=number,
         request=request.request_id,
@@ -65,6 +75,8 @@ def submit_row(request: Request, number: int, shape: PromptShape) -> SubmitRow:
         arrival_at=request.arrival_at,
         expires_at=request.expires_at,
         preloaded=request.preloaded,
+        scope=scope,
+        blank=isinstance(request.prompt, BlankTokens),
     )
 
 
@@ -99,8 +111,10 @@ def plan_row(plan: BatchPlan) -> PlanRow:
     )
 
 
-def outcome_row(plan: BatchPlan, outcome: StepOutcome) -> OutcomeRow:
+def outcome_row(plan: BatchPlan, outcome: SimulatedOutcome) -> OutcomeRow:
     """What a plan came to."""
+    if isinstance(outcome, Counted):
+        return OutcomeRow(came="counted", ends=(), failures=(), refused=(), times=outcome.times)
     refused = tuple(map(op_row, outcome.refused))
     match outcome:
         case Sampled(tokens=tokens, failures=failures):

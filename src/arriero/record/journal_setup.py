@@ -1,27 +1,56 @@
 """What a journal says about the scheduler: everything that it takes to build the same one again.
 
-Each class names the class of the scheduler's part; a new kind of part is a new class in the union of its place.
+Each class names the class of the scheduler's part; a new kind of part is a new class in the union of its place. What
+only simulations have is left out of a line where it is as in the live engine.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """An object with a kind."""
 
 
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class CellsSetup(Part, frozen=True, kw_only=True, tag="cells"):
     """`kv.cells.CellManager`."""
 
     num_cells: Count
-    num_sequences: Annotated[int, Meta(ge=1)]
+    num_sequences: Positive
     sequence_limit: Count
     unified: bool
+
+
+class BlocksSetup(Part, frozen=True, kw_only=True, tag="blocks", omit_defaults=True):
+    """`kv.blocks.BlockManager`, with `prefix.content.ContentIndex` or without an index.
+
+    Attributes:
+        num_sequences: that are held at once; None for no bound.
+        release_refreshes, deepest_first, has_heirs, shares_at_once: `kv.block_figures.CacheRules`.
+    """
+
+    num_blocks: Positive
+    block_size: Positive
+    is_cached: bool
+    release_refreshes: bool
+    deepest_first: bool
+    has_heirs: bool
+    shares_at_once: bool
+    num_sequences: Positive | None = None
+
+
+class PlacesSetup(Part, frozen=True, kw_only=True, tag="places"):
+    """`kv.places.PlaceManager`."""
+
+    num_sequences: Positive
 
 
 class LowestFirstSetup(Part, frozen=True, kw_only=True, tag="lowest_first"):
@@ -35,8 +64,31 @@ class PooledSetup(Part, frozen=True, kw_only=True, tag="pooled"):
     reuse_completed: bool
 
 
+class RequestIdsSetup(Part, frozen=True, kw_only=True, tag="request_ids"):
+    """A sequence has the id of its request, as in `kv.blocks.BlockManager`."""
+
+
+# ── planners ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class DecodeFirstSetup(Part, frozen=True, kw_only=True, tag="decode_first"):
     """`scheduler.planners.DecodeFirst`."""
+
+
+class LeadersFirstSetup(Part, frozen=True, kw_only=True, tag="leaders_first"):
+    """`scheduler.planners.LeadersFirst`."""
+
+
+class ByArrivalSetup(Part, frozen=True, kw_only=True, tag="by_arrival"):
+    """`scheduler.planners.ByArrival`."""
+
+
+class BySlotSetup(Part, frozen=True, kw_only=True, tag="by_slot"):
+    """`scheduler.planners.BySlot`."""
+
+
+class CallsApartSetup(Part, frozen=True, kw_only=True, tag="calls_apart"):
+    """`scheduler.planners.CallsApart`."""
 
 
 class PhasesApartSetup(Part, frozen=True, kw_only=True, tag="phases_apart"):
@@ -45,28 +97,98 @@ class PhasesApartSetup(Part, frozen=True, kw_only=True, tag="phases_apart"):
     max_chunk: Count
 
 
+class WholePromptsSetup(Part, frozen=True, kw_only=True, tag="whole_prompts"):
+    """A planner of `scheduler.whole_prompts`, and its `PromptBounds`."""
+
+    order: Literal["decodes_then_prompts", "arrival_order"]
+    fewest_rows: Count
+    oversized: bool
+
+
+# ── policies, rules, limits ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 class FirstComeSetup(Part, frozen=True, kw_only=True, tag="first_come_first_served"):
     """`scheduler.policies.FirstComeFirstServed`."""
 
 
-class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`scheduler.scheduler.SchedulerLimits`; a cap of null is none."""
+class NobodyYieldsSetup(Part, frozen=True, kw_only=True, tag="nobody_yields"):
+    """`scheduler.policies.NobodyYields`."""
+
+
+class SequenceFits(Part, frozen=True, kw_only=True, tag="sequence"):
+    """`scheduler.admission.check_fits`: what one sequence can hold."""
+
+
+class AnythingFits(Part, frozen=True, kw_only=True, tag="anything"):
+    """`sim.fits.anything_fits`: nobody is refused."""
+
+
+class PoolFits(Part, frozen=True, kw_only=True, tag="pool"):
+    """`sim.fits.PoolCheck`: what one sequence, all blocks and one step can hold.
+
+    Attributes:
+        num_blocks, block_size: of the pool; None without one.
+        longest_prompt: where prompts are not cut; None where they are.
+    """
+
+    num_blocks: Positive | None
+    block_size: Positive | None
+    longest_prompt: Positive | None
+
+
+FitsSetup: TypeAlias = SequenceFits | AnythingFits | PoolFits
+StartWord: TypeAlias = Literal["continuous", "all_slots_free", "one_at_a_time"]
+
+
+class RulesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`scheduler.scheduler.SchedulerRules`; the defaults are those of the live engine.
+
+    Attributes:
+        start: a class of `scheduler.admission`.
+        progress: `scheduler.progress.Progress` or `scheduler.decode_given.DecodeGiven`.
+    """
+
+    start: StartWord = "continuous"
+    progress: Literal["engine", "decode_given"] = "engine"
+    fits: FitsSetup = SequenceFits()
+    names_deferred: bool = False
+
+
+class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`scheduler.scheduler.SchedulerLimits`; a cap of null is none.
+
+    Attributes:
+        num_sequences: of one step; None for no bound.
+    """
 
     num_rows: Count
     prefill_rows_per_seq: Count | None
     prefill_rows_per_step: Count | None
     headroom_per_sequence: Count
+    num_sequences: Positive | None = None
 
 
-IdsSetup: TypeAlias = LowestFirstSetup | PooledSetup
-PlannerSetup: TypeAlias = DecodeFirstSetup | PhasesApartSetup
+MemorySetup: TypeAlias = CellsSetup | BlocksSetup | PlacesSetup
+IdsSetup: TypeAlias = LowestFirstSetup | PooledSetup | RequestIdsSetup
+PlannerSetup: TypeAlias = (
+    DecodeFirstSetup
+    | LeadersFirstSetup
+    | ByArrivalSetup
+    | BySlotSetup
+    | CallsApartSetup
+    | PhasesApartSetup
+    | WholePromptsSetup
+)
+PolicySetup: TypeAlias = FirstComeSetup | NobodyYieldsSetup
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything that a scheduler is built from."""
 
-    kv: CellsSetup
+    kv: MemorySetup
     ids: IdsSetup
     planner: PlannerSetup
-    policy: FirstComeSetup
+    policy: PolicySetup
     limits: LimitsSetup
+    rules: RulesSetup = RulesSetup()

@@ -1,6 +1,6 @@
 """Result files of the published serving lab: read strictly, reconciled, and turned into what metrics need."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,11 +29,15 @@ class LabResult(NamedTuple):
     requests: tuple[LabLife, ...]
     summary: SummaryRow
 
+    @property
+    def has_iterations(self) -> bool:
+        """Whether every iteration of the run has its row; serving one at a time has none."""
+        return self.num_iterations == (self.summary.scheduling_iterations or 0)
+
     def metrics(self) -> dict[str, Any]:
         """The published metrics of this run."""
-        return lab_summary(
-            self.requests, self.num_iterations, msgspec.structs.asdict(self.summary), slos_of(self.config)
-        )
+        num_iterations = self.num_iterations if self.has_iterations else None
+        return lab_summary(self.requests, num_iterations, msgspec.structs.asdict(self.summary), slos_of(self.config))
 
 
 _KINDS: Final[Mapping[str, type[LabRow]]] = {
@@ -64,7 +68,11 @@ def lab_life(row: RequestRow) -> LabLife:
 
 
 def read_lab_result(
-    path: Path, workload: Sequence[Envelope] | None = None, *, with_iterations: bool = True
+    path: Path,
+    workload: Sequence[Envelope] | None = None,
+    *,
+    with_iterations: bool = True,
+    on_row: Callable[[LabRow], None] | None = None,
 ) -> LabResult:
     """Read a result file and reconcile every figure in it.
 
@@ -72,6 +80,7 @@ def read_lab_result(
         path: the file.
         workload: the requests by (arrival, id), to compare with; None compares with the manifest only.
         with_iterations: whether the file is meant to hold iteration rows.
+        on_row: is shown every native row once it has been checked.
 
     Raises:
         DataError: names file, line and field.
@@ -79,10 +88,20 @@ def read_lab_result(
     name = str(path)
     try:
         with path.open("rb") as file:
-            return _read(file, name, workload, with_iterations=with_iterations)
+            return _read(file, name, workload, with_iterations=with_iterations, on_row=on_row)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise DataError(f"{reason}; name a result file that can be read", file=name) from None
+
+
+def has_iterations(path: Path) -> bool:
+    """Whether iteration rows follow the run row; False for a file that cannot be read, which reading it will say."""
+    try:
+        with path.open("rb") as file:
+            file.readline()
+            return _KIND.decode(file.readline()).record_type == "iteration"
+    except (OSError, msgspec.DecodeError):
+        return False
 
 
 def decode_row(text: bytes, place: Place) -> LabRow:
@@ -108,7 +127,12 @@ def decode_row(text: bytes, place: Place) -> LabRow:
 
 
 def _read(
-    lines: Iterable[bytes], name: str, workload: Sequence[Envelope] | None, *, with_iterations: bool
+    lines: Iterable[bytes],
+    name: str,
+    workload: Sequence[Envelope] | None,
+    *,
+    with_iterations: bool,
+    on_row: Callable[[LabRow], None] | None,
 ) -> LabResult:
     numbered = enumerate(lines, start=1)
     _, first = next(numbered, (0, b""))
@@ -130,6 +154,8 @@ def _read(
             elif row.workload_class != run.workload_manifest.workload_class:
                 raise place.broken("workload_class", f"the manifest says {run.workload_manifest.workload_class}")
             requests.append(lab_life(row))
+        if on_row is not None:
+            on_row(row)
     summary = checker.finish(number)
     expected = len(workload) if workload is not None else run.workload_manifest.request_count
     if {expected, run.workload_manifest.request_count} != {len(requests)}:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter, gt
 from typing import Any, Final
 
 from arriero.record.lab_config import LabConfig
@@ -14,6 +15,14 @@ _SUMMED: Final = (
     "prefix_lookup_hits", "prefix_lookup_misses", "matched_prefix_tokens", "eviction_count",
 )  # fmt: skip
 _GREATEST: Final = ("max_batch_size", "max_scheduled_tokens", "kv_allocated")
+_DERIVED: Final = (
+    "policy", "scheduled_sequences", "scheduled_decode_tokens", "total_scheduled_tokens", "kv_free", "kv_utilization",
+    "internal_fragmentation_tokens",
+)  # fmt: skip
+_LIMITED: Final = (
+    "scheduled_sequences", "total_scheduled_tokens", "cached_blocks", "shared_referenced_blocks", "prefix_hits",
+)  # fmt: skip
+_derived_of: Final = attrgetter(*_DERIVED)
 
 
 @dataclass(slots=True)
@@ -30,15 +39,17 @@ class Appearances:
         Raises:
             DataError: a request is prefilled a second time, or decoded before.
         """
-        for each in row.prefill_ids:
-            if each in self.prefills:
-                raise place.broken("prefill_ids", f"request {each} was prefilled before; run again")
-            self.prefills[each] = row.start_time_us, row.end_time_us
+        prefills, decodes, end = self.prefills, self.decodes, row.end_time_us
         for each in row.decode_ids:
-            if each not in self.prefills or each in row.prefill_ids:
+            if each not in prefills:
                 raise place.broken("decode_ids", f"request {each} was not prefilled before; run again")
-            self.decodes[each].append(row.end_time_us)
-        self.deferred.update(deferral.request_id for deferral in row.deferred)
+            decodes[each].append(end)
+        for each in row.prefill_ids:
+            if each in prefills:
+                raise place.broken("prefill_ids", f"request {each} was prefilled before; run again")
+            prefills[each] = row.start_time_us, end
+        if row.deferred:
+            self.deferred.update([deferral.request_id for deferral in row.deferred])
 
     def check(self, row: RequestRow, place: Place) -> None:
         """Compare a request's own moments with the iterations it appeared in, and forget them.
@@ -93,7 +104,8 @@ class IterationSums:
     def _check_sequel(self, row: IterationRow, place: Place) -> None:
         before = self.last
         number, began_at = (before.iteration_number + 1, before.end_time_us) if before else (1, 0)
-        place.require(row, {"iteration_number": number})
+        if row.iteration_number != number:
+            place.require(row, {"iteration_number": number})
         if before is not None and before.stall:
             raise place.broken("iteration_number", "comes after a stalled iteration, which is the last; run again")
         # Stricter than the published check, which lets time pass between two iterations: an idle one says so instead.
@@ -115,8 +127,9 @@ class IterationSums:
         sums["total_scheduled_sequences"] += row.scheduled_sequences
         sums["scheduled_prefill_tokens"] += row.scheduled_prefill_tokens
         sums["scheduled_decode_tokens"] += row.scheduled_decode_tokens
-        sums["deferred_requests"] += len(row.deferred)
-        sums["kv_capacity_deferrals"] += sum(each.reason == "KV capacity" for each in row.deferred)
+        if row.deferred:
+            sums["deferred_requests"] += len(row.deferred)
+            sums["kv_capacity_deferrals"] += [each.reason for each in row.deferred].count("KV capacity")
         sums["prefix_lookup_hits"] += row.prefix_hits
         sums["prefix_lookup_misses"] += row.prefix_misses
         sums["matched_prefix_tokens"] += row.matched_tokens
@@ -141,36 +154,37 @@ class IterationSums:
 
 
 def _check_lists(row: IterationRow, place: Place) -> None:
-    deferred = [each.request_id for each in row.deferred]
-    ids = [*row.prefill_ids, *row.decode_ids, *deferred]
+    ids = row.prefill_ids + row.decode_ids
+    if row.deferred:
+        ids += [each.request_id for each in row.deferred]
     if len(set(ids)) != len(ids):
         raise place.broken("prefill_ids", "with decode_ids and deferred, hold a request twice; run again")
-    if len(set(row.evicted_ids)) != len(row.evicted_ids):
+    if row.evicted_ids and len(set(row.evicted_ids)) != len(row.evicted_ids):
         raise place.broken("evicted_ids", "hold a block twice; run again")
 
 
 def _check_identities(row: IterationRow, config: LabConfig, place: Place) -> None:
     blocks, size = config.kv_cache.total_blocks, config.kv_cache.block_size_tokens
-    num_decodes = len(row.decode_ids)
-    place.require(
-        row,
-        {
-            "policy": config.scheduling_policy,
-            "scheduled_sequences": len(row.prefill_ids) + num_decodes,
-            "scheduled_decode_tokens": num_decodes,
-            "total_scheduled_tokens": row.scheduled_prefill_tokens + num_decodes,
-            "kv_free": blocks - row.kv_allocated,
-            "kv_utilization": exact(row.kv_allocated / blocks),
-            "internal_fragmentation_tokens": row.kv_allocated * size - row.represented_kv_tokens,
-        },
+    num_decodes, allocated = len(row.decode_ids), row.kv_allocated
+    expected = (
+        config.scheduling_policy,
+        len(row.prefill_ids) + num_decodes,
+        num_decodes,
+        row.scheduled_prefill_tokens + num_decodes,
+        blocks - allocated,
+        exact(allocated / blocks),
+        allocated * size - row.represented_kv_tokens,
     )
-    limits = (
-        ("scheduled_sequences", row.scheduled_sequences, config.max_num_sequences),
-        ("total_scheduled_tokens", row.total_scheduled_tokens, config.max_batched_tokens),
-        ("cached_blocks", row.cached_blocks, row.kv_allocated),
-        ("shared_referenced_blocks", row.shared_referenced_blocks, row.kv_allocated),
-        ("prefix_hits", row.prefix_hits + row.prefix_misses, len(row.prefill_ids)),
+    if _derived_of(row) != expected:
+        place.require(row, dict(zip(_DERIVED, expected, strict=True)))
+    values = (
+        row.scheduled_sequences,
+        row.total_scheduled_tokens,
+        row.cached_blocks,
+        row.shared_referenced_blocks,
+        row.prefix_hits + row.prefix_misses,
     )
-    for name, value, limit in limits:
-        if value > limit:
-            raise place.broken(name, f"{value} is above {limit}; run again")
+    limits = (config.max_num_sequences, config.max_batched_tokens, allocated, allocated, len(row.prefill_ids))
+    if any(map(gt, values, limits)):
+        name, value, limit = next(each for each in zip(_LIMITED, values, limits, strict=True) if each[1] > each[2])
+        raise place.broken(name, f"{value} is above {limit}; run again")

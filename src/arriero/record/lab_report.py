@@ -64,6 +64,16 @@ def as_markdown(summaries: Iterable[Summary]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def notes(results: Iterable[tuple[str, LabResult]]) -> list[str]:
+    """What a file does not hold, and which flag records it; each result with its path."""
+    return [
+        f"{path}: no iteration rows, so iteration_count is N/A, and what its summary says about iterations, deferrals, "
+        "evictions and blocks is taken as it stands; --trace full records them"
+        for path, result in results
+        if not result.has_iterations
+    ]
+
+
 def lookup(metrics: dict[str, Any], name: str) -> Any:  # noqa: ANN401 - numbers, words and null alike
     """A metric by its dotted name."""
     value: Any = metrics

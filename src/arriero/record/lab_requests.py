@@ -1,9 +1,10 @@
 """Rules that one request row keeps by itself, and the row of a request made from its moments."""
 
 from collections.abc import Sequence
+from operator import sub
 from typing import Any
 
-from arriero.metrics.latency import e2e, gaps, queue_time, tpot, ttft
+from arriero.metrics.latency import e2e, queue_time, tpot, ttft
 from arriero.record.lab_place import Place
 from arriero.record.lab_rows import RequestRow, State, exact
 
@@ -113,7 +114,7 @@ def _check_order(row: RequestRow, place: Place) -> None:
         if at is not None and at < before:
             raise place.broken(field, f"{at} lies before {before}, the moment before it; run again")
         before = before if at is None else at
-    if any(gap < 0 for gap in row.inter_token_latencies_us):
+    if min(row.inter_token_latencies_us, default=0) < 0:
         raise place.broken("decode_token_times_us", "go back in time; run again")
 
 
@@ -129,7 +130,7 @@ def _check_prompt(row: RequestRow, place: Place) -> None:
 
 
 def _gaps(times: Sequence[int]) -> list[int]:
-    return [int(gap) for gap in gaps(times)]
+    return list(map(sub, times[1:], times))
 
 
 def _whole(value: float | None) -> int | None:

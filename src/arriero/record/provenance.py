@@ -1,10 +1,8 @@
 """Where a result comes from: code, revision, Python, command; never an absolute path."""
 
 import hashlib
-import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from arriero.core.version import VERSION
 from arriero.record.lab_config import FCFS_MODE, LabConfig, config_as_json, config_sha256
 from arriero.record.lab_run import Runner, RunRow, WorkloadManifest
+from arriero.record.machine import python_version
 
 _GIT_PATIENCE_S: Final = 5
 PACKAGE: Final = "arriero"
@@ -68,7 +67,7 @@ def lab_run_row(config: LabConfig, manifest: WorkloadManifest, command: Sequence
         llama_cpp_submodule_revision=None,
         normalized_config=values,
         python_executable="python",
-        python_version=_python_version(),
+        python_version=python_version(),
         scheduling_policy=None if is_fcfs or config.scheduling_policy == "FCFS" else config.scheduling_policy,
         seed=config.run_seed,
         workload_manifest=manifest,
@@ -103,13 +102,9 @@ def own_run_row(
         "code": {"package": PACKAGE, "version": VERSION, "sha256": code_sha256()},
         "git_revision": state.revision,
         "dirty_worktree": state.is_dirty,
-        "python_version": _python_version(),
+        "python_version": python_version(),
         "command": portable_command(command),
     }
-
-
-def _python_version() -> str:
-    return f"{platform.python_version()} ({sys.implementation.name})"
 
 
 def _portable(word: str) -> str:

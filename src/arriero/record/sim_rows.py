@@ -77,7 +77,7 @@ class SimRequestRow(_Row, frozen=True, kw_only=True):
     preemptions: Count
     prefix_group: str | None
     prompt_tokens: Count
-    reason: str | None
+    reason: Name | None
     recomputed_tokens: Count
     record_type: Literal["request"] = "request"
     request_id: Name

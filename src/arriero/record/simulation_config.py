@@ -1,5 +1,6 @@
 """SimulationConfig: a simulation in arriero's own mode, schema `arriero-simulation-v1`, in TOML or JSON."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -150,12 +151,28 @@ def read_simulation_config(path: Path) -> SimulationConfig:
     Raises:
         DataError: names file, field and remedy.
     """
-    file = str(path)
-    config = convert(read_table(path), SimulationConfig, file=file)
+    return simulation_config_of(read_table(path), file=str(path))
+
+
+def simulation_config_of(values: object, *, file: str, line: int | None = None, below: str = "") -> SimulationConfig:
+    """A configuration from what JSON or TOML gave.
+
+    Args:
+        values: the table.
+        file: named in errors.
+        line: named in errors.
+        below: the field in which the table stands.
+
+    Raises:
+        DataError: a field is missing, unknown, of another type or out of range, or does not go with another one.
+    """
+    config = convert(values, SimulationConfig, file=file, line=line, below=below)
+    place = "" if line is None else f"line {line}: "
+    outer = f"{below}." if below else ""
 
     def require(holds: object, field: str, what: str) -> None:
         if not holds:
-            raise DataError(f"{field}: {what}", file=file, field=field)
+            raise DataError(f"{place}{outer}{field}: {what}", file=file, line=line, field=f"{outer}{field}")
 
     source = config.workload
     one_source = (source.path is None) != (source.generator is None)
@@ -163,7 +180,23 @@ def read_simulation_config(path: Path) -> SimulationConfig:
     require(source.manifest_path is None or source.path, "workload.manifest_path", "goes with path; take it out")
     require(not config.seeds or source.generator, "seeds", "need workload.generator; a file is one workload")
     require(len(set(config.seeds)) == len(config.seeds), "seeds", "hold one twice; take it out")
-    limit = config.kv.sequence_limit if isinstance(config.kv, Cells) else None
-    fits = limit is None or (isinstance(config.kv, Cells) and limit <= config.kv.num_cells)
-    require(fits, "kv.sequence_limit", "is above kv.num_cells; lower it")
+    for name, holds, what in _unlike(config):
+        require(holds, name, what)
     return config
+
+
+def _unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
+    """Fields that must go together: a name, whether they do, and what is wrong otherwise."""
+    kv, limits = config.kv, config.limits
+    if isinstance(kv, Cells):
+        fits = kv.sequence_limit is None or kv.sequence_limit <= kv.num_cells
+        yield "kv.sequence_limit", fits, "is above kv.num_cells; lower it"
+    if isinstance(kv, Blocks):
+        shares = kv.prefix_cache or not kv.share_within_step
+        yield "kv.share_within_step", shares, "needs kv.prefix_cache = true; set it"
+    else:
+        has_rows = limits.rows >= limits.sequences
+        yield "limits.rows", has_rows, f"is below limits.sequences, {limits.sequences}; each needs one"
+    for name in ("prefill_rows_per_step", "prefill_rows_per_seq"):
+        cuts = limits.chunked_prefill or getattr(limits, name) is None
+        yield f"limits.{name}", cuts, "cuts prompts, so it goes with chunked_prefill = true; take it out"

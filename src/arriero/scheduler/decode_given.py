@@ -11,7 +11,7 @@ from typing import ClassVar
 from arriero.core.ids import TokenId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import FinishReason, RequestState
-from arriero.scheduler.progress import Progress
+from arriero.scheduler.progress import Progress, new_row
 
 
 class DecodeGiven(Progress):
@@ -33,14 +33,14 @@ class DecodeGiven(Progress):
     def decode_row(self) -> DecodeRow:
         """The next token as a row of a plan; it is 0 as long as nobody knows it."""
         assert self.sequence_id is not None, "a request that decodes holds a sequence"
-        return DecodeRow(self.request, self.sequence_id, self.num_computed, 0)
+        return new_row(DecodeRow, (self.request, self.sequence_id, self.num_computed, 0))
 
     def advance(self, row: Row) -> FinishReason | None:
         """Count the tokens of a row as computed; the end of the known tokens is the beginning of the answer."""
         super().advance(row)
         if self.state is RequestState.PREFILLING and self.num_computed == self.num_known:
             self._move_to(RequestState.DECODING)
-            return FinishReason.LENGTH if self.num_decoded >= self.request.max_tokens else None
+            return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
         return None
 
     def count(self, row: Row, times: int) -> FinishReason | None:
@@ -49,13 +49,13 @@ class DecodeGiven(Progress):
             return self.advance(row)
         self.num_computed += times
         self.num_known += times
-        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
+        return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
 
     def append(self, token: TokenId) -> FinishReason | None:
         """Count the token of a decode row."""
         del token
         self.num_known += 1
-        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
+        return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
 
     def _first_known(self) -> list[TokenId]:
         """Nothing is kept beside the prompt itself."""

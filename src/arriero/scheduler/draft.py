@@ -180,6 +180,9 @@ class StepDraft:
 
         Rows are asked for first, then sequences, then memory; what a cache holds needs no rows.
         """
+        if self._sequences_left < 1 and progress.num_known <= self._rows_left:
+            # Rows would do, whatever the cache holds: nothing has to be looked up for all who wait behind the last one.
+            return self._defer(progress, Deferral.SEQUENCES)
         hit = self._room.lookup(progress)
         num_rows = progress.num_known - hit.num_tokens
         reason = self.lack(num_rows) or self._room.admit(progress, hit)
@@ -211,12 +214,12 @@ class StepDraft:
     def shape(self, num_running: int) -> StepShape:
         """The counts of what was taken."""
         rows = self._rows.values()
-        num_decode = len(rows) - self._num_chunks
+        num_decode, starts = len(rows) - self._num_chunks, [row.start for row in rows]
         return StepShape(
             decode_rows=num_decode,
             prefill_rows=self.num_rows - self._rows_left - num_decode,
             prefill_chunks=self._num_chunks,
-            context_tokens=sum(row.start for row in rows),
+            context_tokens=sum(starts),
             num_running=num_running,
             calls=tuple(_shape_alone(self._rows[each]) for each in sorted(self._rows)) if self._is_apart else (),
         )

@@ -8,12 +8,17 @@ A step closes part of the gap. Prefill in chunks, decode and a resume after pree
     computed  c c c                       five prompt rows and three generated ones to go: prefill
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Final, cast
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import LEGAL_TRANSITIONS, CancelReason, FinishReason, Request, RequestState
+
+_NewRow = Callable[[type[DecodeRow], tuple[Request, SequenceId, int, TokenId]], DecodeRow]
+new_row: Final = cast("_NewRow", tuple.__new__)  # pyright: ignore[reportUnknownMemberType] - typeshed: unknown items
+"""Makes a named tuple of its fields without its own Python call: there is one for each running request and step."""
 
 
 class Progress:
@@ -28,6 +33,7 @@ class Progress:
         num_computed: leading known tokens whose KV is present.
         num_known: prompt tokens and emitted tokens together.
         num_prompt: prompt tokens.
+        num_allowed: known tokens with which the allowed output is used up.
         lag: tokens that a decoding request is behind between two steps; the same for all of a class.
         cancel_reason: set by a cancel that has not been observed yet.
         was_preempted: whether it held a slot before the present one.
@@ -37,6 +43,7 @@ class Progress:
         "_known",
         "admission",
         "cancel_reason",
+        "num_allowed",
         "num_computed",
         "num_known",
         "num_prompt",
@@ -61,6 +68,7 @@ class Progress:
         self.state = RequestState.WAITING
         self.num_prompt: int = len(request.prompt)
         self.num_known: int = self.num_prompt
+        self.num_allowed: int = self.num_prompt + request.max_tokens
         self._known = self._first_known()
 
     @property
@@ -82,11 +90,6 @@ class Progress:
     def num_reusable(self) -> int:
         """Leading prompt tokens that may come from a cache: the last known token must be computed for its logits."""
         return min(self.num_prompt, self.num_known - self.lag)
-
-    @property
-    def num_steps_to_go(self) -> int:
-        """Decode steps until the allowed output is used up."""
-        return self.request.max_tokens - self.num_known + self.num_prompt
 
     @property
     def held_sequence(self) -> SequenceId:
@@ -123,7 +126,7 @@ class Progress:
 
     def decode_row(self) -> DecodeRow:
         """The last known token as a row of a plan."""
-        return DecodeRow(self.request, self.held_sequence, self.num_computed, self._known[-1])
+        return new_row(DecodeRow, (self.request, self.held_sequence, self.num_computed, self._known[-1]))
 
     def advance(self, row: Row) -> FinishReason | None:
         """Count the tokens of a row as computed; returns why the request has ended with them, or None.
@@ -150,7 +153,7 @@ class Progress:
         self._known += (0,) * times
         self.num_computed += times - 1
         self.num_known += times
-        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
+        return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
 
     def ends_with(self, token: TokenId) -> bool:
         """Whether this token ends the answer without being emitted."""
@@ -162,7 +165,7 @@ class Progress:
             self._move_to(RequestState.DECODING)
         self._known.append(token)
         self.num_known += 1
-        return FinishReason.LENGTH if self.num_known - self.num_prompt >= self.request.max_tokens else None
+        return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
 
     def _first_known(self) -> list[TokenId]:
         """The known tokens at the start."""

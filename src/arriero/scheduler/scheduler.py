@@ -265,7 +265,8 @@ class Scheduler:
         )
         if plan is None or not is_steady:
             return 1
-        until_end = min(progress.num_steps_to_go for progress in self._slots.running)
+        to_go = [progress.num_allowed - progress.num_known for progress in self._slots.running]
+        until_end = min(to_go)
         if until_end <= 1:
             return 1
         return min(until_end, 1 + self._kv.steps_ahead([row.sequence_id for row in plan.rows]))
@@ -337,6 +338,8 @@ class Scheduler:
         if plan.shape.prefill_chunks:
             self._slots.publish(plan.rows)
         if times > 1:
+            self._step = plan.step + times - 1  # the last of these steps
+            self._slots.go_on_to(self._step)
             self._kv.grow_together([row.sequence_id for row in plan.rows], times - 1)
         for row, progress in zip(plan.rows, self._lives.of_rows(plan.rows), strict=True):
             reason = progress.count(row, times)

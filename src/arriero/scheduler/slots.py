@@ -58,6 +58,10 @@ class Slots:
         self._step = _Step(step)
         self._kv.begin_step()
 
+    def go_on_to(self, step: StepNumber) -> None:
+        """Steps equal to the present one have been computed with it; this is the last of them."""
+        self._step.number = step
+
     def at(self, now: Time) -> None:
         """Stamp the events to come."""
         self._now = now

@@ -10,6 +10,7 @@ from heapq import merge
 from operator import attrgetter
 
 from arriero.core.errors import DataError
+from arriero.core.ids import RequestId
 from arriero.core.plan import Deferral
 from arriero.core.request import RequestState
 from arriero.scheduler.draft import StepDraft
@@ -21,7 +22,16 @@ _rank = attrgetter("rank")
 
 
 class OversizedPrompt(DataError):
-    """A whole prompt, without what the cache holds of it, is longer than a step: the run cannot go on."""
+    """A whole prompt, without what the cache holds of it, is longer than a step: the run cannot go on.
+
+    Attributes:
+        request_id: whose prompt it is.
+    """
+
+    def __init__(self, message: str, request_id: RequestId) -> None:
+        """Keep the request beside the message."""
+        super().__init__(message, field="prompt_token_count")
+        self.request_id = request_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +112,7 @@ def _start(draft: StepDraft, progress: Progress, bounds: PromptBounds) -> Deferr
                 f"oversized unmatched prefill: request {progress.request.request_id} has {num_rows} prompt tokens to "
                 f"compute, a step has {draft.num_rows}, and prompts are not cut; raise max_batched_tokens"
             )
-            raise OversizedPrompt(message)
+            raise OversizedPrompt(message, progress.request.request_id)
     if progress.was_preempted and progress.num_known > draft.num_rows:
         # Its own answer made it longer than a step: then it is cut, as it could never go on otherwise.
         return draft.start(progress) or draft.prefill(progress)

@@ -3,17 +3,21 @@
 from typing import assert_never
 
 from arriero.core.events import CancelById, CancelByToken, CancelEverything, CancelTarget, CancelWaiting
-from arriero.core.ids import Epoch, RequestId, TokenId
-from arriero.core.request import Request
+from arriero.core.ids import Epoch, RequestId
+from arriero.core.request import BlankTokens, Request
 from arriero.record.journal_parts import CancelEverythingRow, CancelRow, CancelWaitingRow, SubmitRow
-from arriero.sim.synthetic_runs import END
+from arriero.sim.synthetic_runs import END, SyntheticRuns
 
 
-def request_from(row: SubmitRow, prompt: tuple[TokenId, ...]) -> Request:
-    """The submission, with a prompt of the recorded shape."""
+def request_from(row: SubmitRow, runs: SyntheticRuns) -> Request:
+    """The submission, with a prompt of the recorded shape, which is kept unless nothing is known of it.
+
+    Raises:
+        BadJournal: the shape refers to a run that is not kept.
+    """
     return Request(
         request_id=RequestId(row.request),
-        prompt=prompt,
+        prompt=BlankTokens(row.prompt.fresh) if row.blank else runs.prompt(row.number, row.prompt),
         max_tokens=row.max_tokens,
         arrival_at=row.arrival_at,
         epoch=Epoch(row.epoch),
@@ -21,6 +25,7 @@ def request_from(row: SubmitRow, prompt: tuple[TokenId, ...]) -> Request:
         min_tokens=row.min_tokens,
         expires_at=row.expires_at,
         preloaded=row.preloaded,
+        cache_scope=None if row.scope is None else str(row.scope),
     )
 
 

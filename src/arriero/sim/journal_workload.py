@@ -2,8 +2,9 @@
 
 It stands here because a workload and a record do not know each other.
 
-Prompts are exact tokens, made up, which share beginnings as far as the recorded ones did. A prompt that went on after
-an earlier answer shares that answer only with other prompts: a workload does not say what a model will answer.
+Prompts are exact tokens, made up, which share beginnings as far as the recorded ones did; those of which a simulation
+knew the length only, stay so. A prompt that went on after an earlier answer shares that answer only with other prompts:
+a workload does not say what a model will answer.
 """
 
 from pathlib import Path
@@ -63,9 +64,11 @@ class _Import:
         if start.time_line is not TimeLine.MICROSECONDS:
             raise BadJournal(f"its times are {start.time_line}; only whole microseconds make a workload")
         self._runs = SyntheticRuns(start.kept_runs, start.kept_tokens)
-        self._asked: dict[int, tuple[SubmitRow, tuple[TokenId, ...]]] = {}  # by number
+        # by number; no tokens where only the length is known
+        self._asked: dict[int, tuple[SubmitRow, tuple[TokenId, ...] | None]] = {}
         self._ends: dict[int, dict[str, Any]] = {}  # by number
         self._alive: dict[int, int] = {}  # request id -> number
+        self._is_counted = False  # a simulation in which nobody said any token
 
     def step(self, record: StepRecord) -> None:
         """Take the arrivals and the ends of a step."""
@@ -73,8 +76,10 @@ class _Import:
         for message in record.messages:
             if isinstance(message, SubmitRow):
                 arrivals.append(message)
-                self._asked[message.number] = (message, self._runs.prompt(message.number, message.prompt))
+                prompt = None if message.blank else self._runs.prompt(message.number, message.prompt)
+                self._asked[message.number] = (message, prompt)
         arrivals.reverse()  # the next one is the last
+        self._is_counted |= record.outcome is not None and record.outcome.came == "counted"
         for event in record.events:
             match event:
                 case QueuedRow(request=request):
@@ -98,17 +103,17 @@ class _Import:
         if event.cancel_reason is not None:
             end |= {"cancel_reason": event.cancel_reason.value, "cancelled_after_us": int(at - row.arrival_at)}
         self._ends[number] = end
-        if event.num_decoded:
+        if event.num_decoded and prompt is not None and not self._is_counted:
             answer = (self._runs.answer_token(0), *(FILLER,) * (event.num_decoded - 1))
             self._runs.extend(number, prompt + answer)
 
-    def _record(self, row: SubmitRow, prompt: tuple[TokenId, ...], first: Time) -> WorkloadRecord:
+    def _record(self, row: SubmitRow, prompt: tuple[TokenId, ...] | None, first: Time) -> WorkloadRecord:
         return WorkloadRecord(
             request_id=f"journal-{row.number:06d}",
             arrival_time_us=int(row.arrival_at - first),
-            prompt_token_count=len(prompt),
+            prompt_token_count=row.prompt.common + row.prompt.fresh,
             max_new_tokens=row.max_tokens,
             workload_class=WorkloadClass.MIXED,
-            prompt_tokens=PackedTokens(prompt),
+            prompt_tokens=None if prompt is None else PackedTokens(prompt),
             metadata={KEY: {"request": row.request, **self._ends.get(row.number, {})}},
         )

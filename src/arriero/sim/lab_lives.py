@@ -2,10 +2,10 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from operator import sub
 
 from arriero.core.events import Finished
-from arriero.core.plan import DecodeRow
+from arriero.core.plan import DecodeRow, Row
 from arriero.record.lab_rows import RequestRow, State, exact
 from arriero.sim.simulator import SimulatedStep
 from arriero.workload.records import WorkloadRecord
@@ -38,22 +38,31 @@ class LabLives:
         if step.outcome is None:
             self.ended_at = int(step.ended_at)
             return
-        lives, ends = self._lives, step.ends
+        lives, ends, plan = self._lives, step.ends, step.plan
         end = self.ended_at = int(step.ended_at)
-        is_single = len(ends) == 1
-        for row in step.plan.rows:
-            life = lives[row.request.request_id - 1]
-            if type(row) is not DecodeRow:
-                life.admitted = int(step.began_at)
-                life.matched = row.start
-                life.scheduled = row.num_rows
-            elif is_single:
-                life.times.append(end)
-            else:
-                life.times.extend(map(int, ends))
+        decodes: Sequence[Row] = plan.rows
+        if plan.shape.prefill_chunks:
+            self._admit(step)
+            decodes = [row for row in decodes if type(row) is DecodeRow]
+        if len(ends) == 1:
+            for row in decodes:
+                lives[row.request.request_id - 1].times.append(end)
+        else:
+            times = array("q", map(int, ends))
+            for row in decodes:
+                lives[row.request.request_id - 1].times.extend(times)
         for event in step.events:
             if type(event) is Finished:
                 lives[event.request.request_id - 1].finished = end
+
+    def _admit(self, step: SimulatedStep) -> None:
+        """A whole prompt is one chunk, in the step in which its request starts."""
+        for row in step.plan.rows:
+            if type(row) is not DecodeRow:
+                life = self._lives[row.request.request_id - 1]
+                life.admitted = int(step.began_at)
+                life.matched = row.start
+                life.scheduled = row.num_rows
 
     @property
     def num_submitted(self) -> int:
@@ -101,7 +110,7 @@ def _row(number: int, life: _Life) -> RequestRow:
         finish_time_us=finished,
         first_token_time_us=first,
         generated_tokens=len(times),
-        inter_token_latencies_us=[later - earlier for earlier, later in pairwise(times)],
+        inter_token_latencies_us=list(map(sub, times[1:], times)),
         internal_id=number,
         max_new_tokens=record.max_new_tokens,
         metadata=dict(record.metadata or {}),

@@ -7,7 +7,7 @@
 Everything is composed from objects of the scheduler; nothing here decides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from arriero.core.errors import ConfigError, InvariantViolation
@@ -16,14 +16,20 @@ from arriero.core.ids import RequestId
 from arriero.core.plan import DecodeRow
 from arriero.core.request import BlankTokens, Request
 from arriero.costmodel.models import CallMilliseconds, CostModel, SharedMilliseconds
-from arriero.kv.places import PlaceManager
 from arriero.metrics.mixed_decode import MixedCost, MixedIteration, MixedLife, MixedPolicy, MixedRequest, MixedRun
-from arriero.scheduler.admission import AllSlotsFree, Continuous
-from arriero.scheduler.decode_given import DecodeGiven
-from arriero.scheduler.draft import UNMETERED, PrefillBudget
-from arriero.scheduler.planners import BySlot, CallsApart
-from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits, SchedulerRules
+from arriero.record.journal_schema import TimeLine
+from arriero.record.journal_setup import (
+    BySlotSetup,
+    CallsApartSetup,
+    FirstComeSetup,
+    LimitsSetup,
+    LowestFirstSetup,
+    PlacesSetup,
+    RulesSetup,
+    Setup,
+)
+from arriero.sim.composition import build_scheduler
+from arriero.sim.journal import SimulationJournal
 from arriero.sim.mixed_checks import MixedChecks
 from arriero.sim.simulator import ArrivalInbox, NoAnswers, SimulatedStep, Simulator
 
@@ -36,20 +42,22 @@ class MixedSetup(NamedTuple):
     n_batch: int
     cost: MixedCost
 
-    def new_scheduler(self) -> Scheduler:
-        """A fresh scheduler."""
+    def scheduler_setup(self) -> Setup:
+        """What the scheduler is built from."""
         is_pool = self.policy is MixedPolicy.FIFO
         is_static = self.policy is MixedPolicy.STATIC
-        return Scheduler(
-            kv=PlaceManager(self.num_slots),
-            planner=CallsApart() if is_pool else BySlot(),
-            policy=FirstComeFirstServed(),
-            limits=SchedulerLimits(
+        return Setup(
+            kv=PlacesSetup(num_sequences=self.num_slots),
+            ids=LowestFirstSetup(),
+            planner=CallsApartSetup() if is_pool else BySlotSetup(),
+            policy=FirstComeSetup(),
+            limits=LimitsSetup(
                 num_rows=self.n_batch * self.num_slots if is_pool else self.n_batch,
-                budget=PrefillBudget(per_sequence=self.n_batch) if is_pool else UNMETERED,
+                prefill_rows_per_seq=self.n_batch if is_pool else None,
+                prefill_rows_per_step=None,
                 headroom_per_sequence=0,
             ),
-            rules=SchedulerRules(start=AllSlotsFree() if is_static else Continuous(), progress=DecodeGiven),
+            rules=RulesSetup(start="all_slots_free" if is_static else "continuous", progress="decode_given"),
         )
 
     def new_cost(self) -> CostModel:
@@ -65,9 +73,15 @@ class MixedSetup(NamedTuple):
 
 
 def run_mixed_decode(
-    policy: MixedPolicy, requests: Sequence[MixedRequest], *, num_slots: int, n_batch: int, cost: MixedCost
+    policy: MixedPolicy,
+    requests: Sequence[MixedRequest],
+    *,
+    num_slots: int,
+    n_batch: int,
+    cost: MixedCost,
+    journal: SimulationJournal | None = None,
 ) -> MixedRun:
-    """Run one policy on one workload; every invariant is checked in every iteration.
+    """Run one policy on one workload; every invariant is checked in every iteration. A journal is written beside.
 
     Raises:
         ConfigError: the slots or rows cannot serve anybody.
@@ -77,12 +91,21 @@ def run_mixed_decode(
         message = f"{num_slots} slots and n_batch {n_batch}: use at least one slot, and a row for each"
         raise ConfigError(message)
     setup = MixedSetup(policy, num_slots, n_batch, cost)
-    simulator = Simulator(scheduler=setup.new_scheduler(), cost=setup.new_cost(), answers=NoAnswers(), check=True)
     recorder = _Recorder(setup, requests)
-    ordered = sorted(requests, key=lambda each: (each.arrival_ms, each.request_id))
-    for step in simulator.run_from(ArrivalInbox(map(_request, ordered)), 0.0):
+    steps = mixed_steps(setup, requests)
+    if journal is not None:
+        steps = journal.follow(steps, setup.scheduler_setup(), TimeLine.MILLISECONDS)
+    for step in steps:
         recorder.add(step)
     return recorder.run()
+
+
+def mixed_steps(setup: MixedSetup, requests: Sequence[MixedRequest]) -> Iterator[SimulatedStep]:
+    """The passes of one run, by the scheduler's own rules only."""
+    scheduler = build_scheduler(setup.scheduler_setup())
+    simulator = Simulator(scheduler=scheduler, cost=setup.new_cost(), answers=NoAnswers(), check=True)
+    ordered = sorted(requests, key=lambda each: (each.arrival_ms, each.request_id))
+    return simulator.run_from(ArrivalInbox(map(_request, ordered)), 0.0)
 
 
 def _request(each: MixedRequest) -> Request:

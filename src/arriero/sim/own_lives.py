@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator, Sequence
 
-from arriero.core.events import Admitted, Event, Finished, Preempted, Rejected
+from arriero.core.events import Event, Finished, Preempted, Rejected
 from arriero.core.plan import PrefillChunk
 from arriero.metrics.served import Outcome
 from arriero.record.sim_rows import SimRequestRow
@@ -20,7 +20,7 @@ class _Life:
         self.record = record
         self.started: int | None = None
         self.finished: int | None = None
-        self.cached: int | None = None  # None until its first rows
+        self.cached = 0
         self.lost: int | None = None  # computed tokens that the last preemption took, until it starts again
         self.recomputed = 0
         self.num_preemptions = 0
@@ -46,12 +46,12 @@ class OwnLives:
         """Take over what a step did."""
         lives, ends, began_at = self._lives, step.ends, int(step.began_at)
         for event in step.events:
-            self._note(event, began_at)
+            self._note(event)
         end, is_single = int(step.ended_at), len(ends) == 1
         for row in step.plan.rows if ends else ():
             life = lives[row.request.request_id - 1]
             if type(row) is PrefillChunk:
-                _resume(life, row)
+                _resume(life, row, began_at)
                 if not row.wants_logits:
                     continue
             if is_single:
@@ -67,11 +67,8 @@ class OwnLives:
         for number, life in enumerate(self._lives, start=1):
             yield self._row(number, life)
 
-    def _note(self, event: Event, began_at: int) -> None:
+    def _note(self, event: Event) -> None:
         match event:
-            case Admitted(request=request):
-                life = self._lives[request.request_id - 1]
-                life.started = began_at if life.started is None else life.started
             case Preempted(request_id=request_id, num_computed=num_computed):
                 life = self._lives[request_id - 1]
                 life.num_preemptions += 1
@@ -85,7 +82,7 @@ class OwnLives:
         record, times = life.record, life.times.tolist()
         return SimRequestRow(
             arrival_at_us=record.arrival_time_us,
-            cached_tokens=life.cached or 0,
+            cached_tokens=life.cached,
             finished_at_us=life.finished,
             first_token_at_us=times[0] if times else None,
             generated_tokens=len(times),
@@ -105,9 +102,10 @@ class OwnLives:
         )
 
 
-def _resume(life: _Life, row: PrefillChunk) -> None:
+def _resume(life: _Life, row: PrefillChunk, began_at: int) -> None:
     """Where the first rows after a start begin says how much came from the cache."""
-    if life.cached is None:
+    if life.started is None:
+        life.started = began_at
         life.cached = row.start
     if life.lost is not None:
         life.recomputed += max(0, life.lost - row.start)

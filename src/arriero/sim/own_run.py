@@ -1,80 +1,110 @@
 """A run in arriero's own mode: the scheduler of the engine, in virtual time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from arriero.core.events import Preempted
 from arriero.core.ids import RequestId
-from arriero.core.plan import DecodeRow, PrefillChunk
+from arriero.core.plan import BatchPlan, DecodeRow, Deferral, PrefillChunk
 from arriero.core.request import BlankTokens, Request
 from arriero.kv.blocks import BlockManager
 from arriero.metrics.steps import StepTally
 from arriero.record.sim_rows import Deferred, SimRequestRow, SimTotals, StepRow
-from arriero.record.simulation_config import Blocks, SimulationConfig, Trace
+from arriero.record.simulation_config import Blocks, SimulationConfig, Slots, Trace
+from arriero.sim.composition import build_memory, build_scheduler
+from arriero.sim.journal import SimulationJournal
 from arriero.sim.own_lives import OwnLives
 from arriero.sim.own_memory import Fullness, MemoryGauge
-from arriero.sim.own_setup import new_cost, new_kv, new_scheduler
-from arriero.sim.simulator import ArrivalInbox, NoAnswers, SimulatedStep, Simulator
+from arriero.sim.own_setup import new_cost, own_setup
+from arriero.sim.simulator import ArrivalInbox, NoAnswers, SimulatedStep, Simulator, always, never
 from arriero.workload.records import WorkloadRecord, numbered
 
 
 def run_simulation(
-    config: SimulationConfig, records: Sequence[WorkloadRecord], *, check: bool = False
+    config: SimulationConfig,
+    records: Sequence[WorkloadRecord],
+    *,
+    check: bool = False,
+    jumps: bool = True,
+    journal: SimulationJournal | None = None,
 ) -> Iterator[StepRow | SimRequestRow | SimTotals]:
     """Step rows as the trace level says, then request rows by internal id, then the totals.
 
-    Without step rows, runs of equal decode steps are jumped over; everything else is the same. With `check` every
-    invariant is verified after every step.
+    Args:
+        config: the run.
+        records: the workload in any order.
+        check: verify every invariant after every step.
+        jumps: take equal decode steps in one, where costs allow it; all rows are the same.
+        journal: is written beside.
 
     Raises:
         ConfigError: the parts do not go together.
         DataError: a time leaves its 64 bits.
     """
-    kv, cost = new_kv(config), new_cost(config)
-    scheduler = new_scheduler(config, kv)
+    setup, cost, ordered = own_setup(config), new_cost(config), numbered(records)
+    kv = build_memory(setup)
+    scheduler = build_scheduler(setup, kv)
     gauge = MemoryGauge(kv)
     simulator = Simulator(
         scheduler=scheduler,
         cost=cost,
         answers=NoAnswers(),
         check=check,
-        jumps=config.trace == "off" and cost.is_level,
+        jumps=_rule_of_jumps(config) if jumps and cost.is_level else never,
         on_plan=gauge.look,
     )
-    return _rows(config, simulator, gauge, kv if isinstance(kv, BlockManager) else None, numbered(records))
+    is_cached = _has_cache(config)
+    requests = (_request(number, record, is_cached=is_cached) for number, record in enumerate(ordered, start=1))
+    steps = simulator.run_from(ArrivalInbox(requests))
+    if journal is not None:
+        num_tokens = sum(len(record.prompt_tokens or ()) for record in ordered)
+        steps = journal.follow(steps, setup, max_runs=max(1, len(ordered)), max_tokens=max(1, num_tokens))
+    return _rows(config, steps, gauge, kv if isinstance(kv, BlockManager) else None, ordered)
+
+
+def _rule_of_jumps(config: SimulationConfig) -> Callable[[BatchPlan], bool]:
+    """Whether the rows of equal steps say the same, if there are any.
+
+    Who waits for a slot may wait for memory as well before these steps are over, since it gets fuller.
+    """
+    if config.trace == "off" or isinstance(config.kv, Slots):
+        return always
+    return lambda plan: Deferral.SLOTS not in plan.deferrals
 
 
 def _rows(
     config: SimulationConfig,
-    simulator: Simulator,
+    steps: Iterator[SimulatedStep],
     gauge: MemoryGauge,
     blocks: BlockManager | None,
     ordered: Sequence[WorkloadRecord],
 ) -> Iterator[StepRow | SimRequestRow | SimTotals]:
-    has_cache = isinstance(config.kv, Blocks) and config.kv.prefix_cache
-    requests = (_request(number, record, is_cached=has_cache) for number, record in enumerate(ordered, start=1))
-    lives = OwnLives(ordered, has_cache=has_cache)
+    lives = OwnLives(ordered, has_cache=_has_cache(config))
     tally = StepTally(config.limits.rows, gauge.size, gauge.tokens_per_place)
     ended_at, spent = 0, _TimeSpent(tally, gauge)
-    for step in simulator.run_from(ArrivalInbox(requests)):
+    for step in steps:
         ended_at = int(step.ended_at)
         spent.add(step)
         lives.add(step)
         if step.outcome is not None and config.trace != "off":
-            yield _step_row(step, gauge, config.trace)
+            yield from _step_rows(step, gauge, config.trace)
     yield from lives.rows()
     yield SimTotals(ended_at, tally.figures(), 0 if blocks is None else blocks.counts.evictions)
 
 
 class _TimeSpent:
-    """Tells a tally what each stretch of time was spent on; an idle one is known when the next step begins."""
+    """Tells a tally what each stretch of time was spent on, from the first arrival on.
+
+    An idle one is known when the next step begins.
+    """
 
     def __init__(self, tally: StepTally, gauge: MemoryGauge) -> None:
         self._tally = tally
         self._gauge = gauge
         self._idle: SimulatedStep | None = None
         self._idle_full = Fullness(0, 0)
+        self._has_begun = False  # somebody has arrived
 
     def add(self, step: SimulatedStep) -> None:
         """Count a step, and the idle time before it."""
@@ -83,8 +113,10 @@ class _TimeSpent:
             duration = int(step.began_at - self._idle.ended_at)
             self._tally.idle(duration, waiting=self._idle.plan.num_waiting, kv_held=held, kv_tokens=tokens)
             self._idle = None
+        self._has_begun = self._has_begun or bool(step.messages)
         if step.outcome is None:
-            self._idle, self._idle_full = step, self._gauge.now()
+            if self._has_begun:
+                self._idle, self._idle_full = step, self._gauge.now()
             return
         plan, before = step.plan, int(step.began_at)
         num_rows, num_sequences = plan.shape.num_rows, len(plan.rows)
@@ -98,6 +130,19 @@ class _TimeSpent:
                 kv_tokens=full.tokens,
             )
             before = end
+
+
+def _step_rows(step: SimulatedStep, gauge: MemoryGauge, trace: Trace) -> Iterator[StepRow]:
+    """One row; or one for each of equal steps, in which nothing but time and memory moves."""
+    row = _step_row(step, gauge, trace)
+    ends, began_at = step.ends, row.began_at_us
+    for number, full in enumerate(gauge.during(len(step.plan.rows), len(ends) - 1)):
+        ended_at = int(ends[number])
+        yield replace(row, began_at_us=began_at, ended_at_us=ended_at, kv_held=full.held, step=row.step + number)
+        began_at = ended_at
+    if len(ends) > 1:
+        row = replace(row, began_at_us=began_at, step=row.step + len(ends) - 1)
+    yield row
 
 
 def _step_row(step: SimulatedStep, gauge: MemoryGauge, trace: Trace) -> StepRow:
@@ -122,6 +167,10 @@ def _step_row(step: SimulatedStep, gauge: MemoryGauge, trace: Trace) -> StepRow:
         deferred_ids=[Deferred(reason=str(each.reason), request_id=each.request_id) for each in plan.deferred],
         prefill_ids=[each.request.request_id for each in plan.rows if isinstance(each, PrefillChunk)],
     )
+
+
+def _has_cache(config: SimulationConfig) -> bool:
+    return isinstance(config.kv, Blocks) and config.kv.prefix_cache
 
 
 def _request(number: int, record: WorkloadRecord, *, is_cached: bool) -> Request:

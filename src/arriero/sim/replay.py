@@ -22,7 +22,16 @@ from arriero.core.events import (
     TrimSequence,
 )
 from arriero.core.ids import RequestId, SequenceId, Time, TokenId
-from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
+from arriero.core.plan import (
+    BatchPlan,
+    Counted,
+    Failed,
+    Interrupted,
+    NoRoom,
+    Sampled,
+    SequenceFailure,
+    SimulatedOutcome,
+)
 from arriero.record.journal_parts import (
     Dropped,
     MessageRow,
@@ -35,7 +44,7 @@ from arriero.record.journal_reader import JournalLine, read_journal
 from arriero.record.journal_schema import EndRecord, GapRecord, StartRecord, StepRecord
 from arriero.scheduler.invariants import check_scheduler
 from arriero.sim.comparison import Comparison
-from arriero.sim.composition import build_scheduler
+from arriero.sim.composition import num_sequence_ids, recorded_scheduler
 from arriero.sim.journal_values import request_from, target_from
 from arriero.sim.synthetic_runs import END, SyntheticRuns
 
@@ -108,8 +117,8 @@ class _Replay:
     """One run."""
 
     def __init__(self, start: StartRecord, *, check: bool) -> None:
-        self._scheduler = build_scheduler(start.setup)
-        self._num_sequences = start.setup.kv.num_sequences
+        self._scheduler = recorded_scheduler(start.setup)
+        self._num_sequences = num_sequence_ids(start.setup)
         self._runs = SyntheticRuns(start.kept_runs, start.kept_tokens)
         self._check = check
         self._num_submitted = 0
@@ -157,7 +166,7 @@ class _Replay:
             raise BadJournal(
                 f"submission {message.number} comes after {self._num_submitted - 1}; restore the file", field="number"
             )
-        request = request_from(message, self._runs.prompt(message.number, message.prompt))
+        request = request_from(message, self._runs)
         return self._follow(self._scheduler.submit(request, now), message.number)
 
     def _follow(self, events: tuple[Event, ...], number: int = 0) -> tuple[Event, ...]:
@@ -176,7 +185,7 @@ class _Replay:
                     pass
         return events
 
-    def _outcome(self, row: OutcomeRow, plan: BatchPlan) -> StepOutcome:
+    def _outcome(self, row: OutcomeRow, plan: BatchPlan) -> SimulatedOutcome:
         failures = tuple(
             SequenceFailure(self._sequence(failure.sequence), failure.code, "as it was recorded")
             for failure in row.failures
@@ -193,6 +202,8 @@ class _Replay:
                 return NoRoom(refused=refused)
             case "interrupted":
                 return Interrupted(refused=refused)
+            case "counted":
+                return Counted(row.times)
             case _:
                 assert_never(row.came)
 

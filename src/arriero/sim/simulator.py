@@ -141,6 +141,18 @@ class SimulatedStep(NamedTuple):
     ends: Sequence[Time] = ()
 
 
+def always(plan: BatchPlan) -> bool:
+    """Every plan."""
+    del plan
+    return True
+
+
+def never(plan: BatchPlan) -> bool:
+    """No plan."""
+    del plan
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulator:
     """One run.
@@ -150,19 +162,22 @@ class Simulator:
         cost: moves the clock.
         answers: what the rows give.
         check: verify every invariant after every step.
-        jumps: take equal decode steps in one; needs `NoAnswers`, and a cost that does not depend on the context.
+        jumps: whether the steps that are equal to one of decode rows are taken in one with it; needs `NoAnswers`, and
+            a cost that does not depend on the context.
         stops_when_stalled: end at the first plan without rows while requests are alive, instead of going on with the
             next message.
         on_plan: sees each plan before its rows are computed, for figures of that moment.
+        on_jump: sees those only whose equal steps are taken in one.
     """
 
     scheduler: Scheduler
     cost: CostModel
     answers: Answers
     check: bool = False
-    jumps: bool = False
+    jumps: Callable[[BatchPlan], bool] = never
     stops_when_stalled: bool = False
     on_plan: Callable[[BatchPlan], None] | None = None
+    on_jump: Callable[[BatchPlan], None] | None = None
 
     def run(self, messages: Sequence[Message], start_at: Time = 0) -> Iterator[SimulatedStep]:
         """Yield the steps of a run with these messages."""
@@ -206,12 +221,14 @@ class Simulator:
         end = now + duration
         if end > TIME_MAX:
             checked(end)
-        if not self.jumps or plan.shape.prefill_chunks:
+        if plan.shape.prefill_chunks or not self.jumps(plan):
             return self.answers.to(plan), (end,)
         until = _earliest(inbox.next_at(), plan.wake_at)
         if until is not None and until <= end:
             return self.answers.to(plan), (end,)
         ends = _equal_ends(end, duration, self.scheduler.steady_steps(), until)
+        if self.on_jump is not None and len(ends) > 1:
+            self.on_jump(plan)
         return Counted(len(ends)), ends
 
     def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:

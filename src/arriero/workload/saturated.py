@@ -44,7 +44,7 @@ def generate(config: SaturatedConfig) -> Iterator[WorkloadRecord]:
             now += math.floor(-_MEAN_GAP_US * math.log1p(-rng.random()))
         prefix = rng.randrange(_NUM_PREFIXES)
         num_private = rng.randint(12, 80)
-        private = [rng.randrange(10_000, 2_000_000_000) for _ in range(num_private)]
+        private = _drawn(rng, num_private, 10_000, 2_000_000_000)
         yield WorkloadRecord(
             request_id=f"chatsat-{index:06d}",
             arrival_time_us=now,
@@ -54,3 +54,15 @@ def generate(config: SaturatedConfig) -> Iterator[WorkloadRecord]:
             prompt_tokens=PackedTokens([*prefixes[prefix], *private]),
             prefix_group=f"sys-{prefix}",
         )
+
+
+def _drawn(rng: random.Random, count: int, low: int, high: int) -> list[int]:
+    """What `rng.randrange(low, high)` gives, so often; it spends most of its time on looking at its arguments."""
+    draw, width = rng.getrandbits, high - low
+    num_bits = width.bit_length()
+    found: list[int] = []
+    while len(found) < count:
+        value = draw(num_bits)
+        if value < width:
+            found.append(low + value)
+    return found

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,17 @@ def test_a_mistake_is_one_line_and_status_2(words: list[str], message: str, caps
     if words[:1] == ["serve"]:
         words = [*words, "--port", "0"]
     assert complaint(capsys, *words).startswith(message)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line_and_status_2() -> None:
+    words = ["sim", "mixed-decode", "--workload", "A", "--cap", "4"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "arriero", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "arriero: the output cannot be written (no space left on device); make room\n"
 
 
 @pytest.mark.perf

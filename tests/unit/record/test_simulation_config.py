@@ -53,6 +53,17 @@ def test_blocks_and_a_generator_with_seeds(tmp_path: Path) -> None:
         ('kind = "cells"', 'kind = "pages"', "kv.kind"),
         ("num_cells = 4096", "num_cells = 4096\nsequence_limit = 5000", "kv.sequence_limit"),
         ("sequences = 4", "sequences = 0", "limits.sequences"),
+        ("rows = 512", "rows = 3", "limits.rows"),
+        (
+            "rows = 512",
+            "rows = 512\nchunked_prefill = false\nprefill_rows_per_step = 4",
+            "limits.prefill_rows_per_step",
+        ),
+        (
+            'kind = "cells"\nnum_cells = 4096',
+            'kind = "blocks"\ntotal_blocks = 4\nblock_size = 4\nshare_within_step = true',
+            "kv.share_within_step",
+        ),
         ("sequences = 4", "sequences = true", "limits.sequences"),
         ("base_us = 4000", "base_us = -1", "cost.base_us"),
         ("base_us = 4000", "base_us = inf", "cost.base_us"),

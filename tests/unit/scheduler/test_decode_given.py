@@ -49,9 +49,9 @@ def test_an_empty_or_cached_prompt_is_a_chunk_of_no_rows() -> None:
 def test_a_row_counts_several_times() -> None:
     progress = started(2, 5)
     progress.count(progress.chunk(2), 1)
-    assert progress.num_steps_to_go == 5
+    assert progress.num_allowed - progress.num_known == 5
     assert progress.count(progress.decode_row(), 4) is None
-    assert progress.num_steps_to_go == 1
+    assert progress.num_allowed - progress.num_known == 1
     assert progress.count(progress.decode_row(), 1) is FinishReason.LENGTH
 
 

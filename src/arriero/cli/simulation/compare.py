@@ -12,21 +12,37 @@ def main(arguments: Sequence[str]) -> int:
     """Print one table a pair.
 
     Raises:
-        ConfigError: the runs differ in workload, seed, backend or objectives. DataError: a file breaks a rule.
+        ConfigError: two files are of different formats; or they are of serving-lab's, and the runs differ in workload,
+            seed, backend or objectives. DataError: a file breaks a rule.
     """
-    from arriero.record.lab_compare import as_markdown, compare
-    from arriero.record.lab_file import read_lab_result
+    from arriero.record.result_kind import ResultKind, one_kind
 
-    parser = make_parser("sim compare", "Compare results that share workload, seed, backend and objectives.")
+    parser = make_parser("sim compare", "Put two results side by side, and say what else differs between the runs.")
     parser.add_argument("files", nargs="+", metavar="A B | A:B", help="two results, or pairs joined by a colon")
     flags = parser.parse_args(arguments)
-    tables: list[str] = []
-    for first, second in pairs(flags.files):
-        ours, theirs = read_lab_result(first), read_lab_result(second)
-        names = ours.config.name, theirs.config.name
-        tables.append(as_markdown(*names, compare(ours, theirs)))
+    tables = [
+        _own(first, second) if one_kind([first, second]) is ResultKind.OWN else _lab(first, second)
+        for first, second in pairs(flags.files)
+    ]
     sys.stdout.write("\n".join(tables))
     return 0
+
+
+def _own(first: Path, second: Path) -> str:
+    from arriero.record.sim_compare import as_markdown
+    from arriero.record.sim_file import read_sim_result
+    from arriero.record.sim_report import SimSummary
+
+    ours, theirs = (SimSummary(path.as_posix(), read_sim_result(path)) for path in (first, second))
+    return as_markdown(ours, theirs)
+
+
+def _lab(first: Path, second: Path) -> str:
+    from arriero.record.lab_compare import as_markdown, compare
+    from arriero.record.lab_file import has_iterations, read_lab_result
+
+    ours, theirs = (read_lab_result(path, with_iterations=has_iterations(path)) for path in (first, second))
+    return as_markdown(ours.config.name, theirs.config.name, compare(ours, theirs))
 
 
 def pairs(words: Sequence[str]) -> list[tuple[Path, Path]]:

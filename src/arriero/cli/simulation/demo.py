@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from arriero.cli.simulation.simulators import LabSimulator, lab_simulator
+from arriero.cli.simulation.simulators import LabSimulator
 from arriero.cli.sources import make_parser
 from arriero.metrics.lab_summary import lab_summary
 from arriero.record.lab_config import (
@@ -38,9 +38,10 @@ _COLUMNS: Final = (
 
 def main(arguments: Sequence[str]) -> int:
     """Simulate and print one table."""
+    from arriero.sim.runs import run_serving_lab
+
     parser = make_parser("sim demo", "What continuous batching and prefix caching change; no model, some seconds.")
     parser.parse_args(arguments)
-    simulate = lab_simulator()
     records = numbered(
         recipe({
             "schema_version": "serving-workload-v1",
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{NUM_REQUESTS} requests with one system prompt, 40 ms apart on average; the clock is simulated")
     print(f"{'':<36}" + "".join(f"{title:>16}" for title, _, _ in _COLUMNS))
     for title, config in _ways():
-        metrics = _metrics(config, records, simulate)
+        metrics = _metrics(config, records, run_serving_lab)
         print(f"{title:<36}" + "".join(f"{_cell(metrics, name, factor):>16}" for _, name, factor in _COLUMNS))
     print("Same requests, same cost of a step. Batching shares the base cost of a step among sequences;")
     print("the prefix cache computes the common beginning once.")

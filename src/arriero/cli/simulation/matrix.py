@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from arriero.cli.simulation.numbers import positive
-from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_text
+from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_texts
 from arriero.cli.sources import LineParser, make_parser
-from arriero.record.lab_matrix import MOST_RUNS
+from arriero.record.lab_matrix import MOST_RUNS, LabMatrix
 
 DEFAULT_OUT: Final = f"{ROOT}/sim"
 
@@ -34,17 +34,16 @@ def main(arguments: Sequence[str]) -> int:
         for config, found in chosen.items():
             print(f"{config}: {found} -> {results[config]}")
         return 0
-    return _run_all(flags, chosen, results)
+    return _run_all(flags, matrix, chosen, results)
 
 
-def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]) -> int:
+def _run_all(flags: Namespace, matrix: LabMatrix, chosen: dict[str, Path], results: dict[str, Path]) -> int:
     from arriero.cli.simulation.lab import Files, load, run_lab
-    from arriero.cli.simulation.simulators import lab_simulator
     from arriero.record.lab_comparisons import comparisons_markdown
     from arriero.record.lab_config import read_lab_config
     from arriero.record.lab_file import LabResult
-    from arriero.record.lab_matrix import read_matrix
     from arriero.record.lab_report import as_csv, as_json, as_markdown, summarise
+    from arriero.sim.runs import run_serving_lab
 
     out = Path(flags.out)
     reports = {name: out / name for name in ("command_manifest.json", "summary.json", "summary.csv", "report.md")}
@@ -57,7 +56,7 @@ def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]
     for config, each in inputs.items():
         command = ["arriero", "sim", "run", "--preset", "serving-lab", "--config", config]
         done[chosen[config].stem] = run_lab(
-            each, results[config], lab_simulator(), command, force=flags.force, with_iterations=True
+            each, results[config], run_serving_lab, command, force=flags.force, with_iterations=True
         )
         print(f"{results[config]}: {each.config.name}, {done[chosen[config].stem].summary.run_status}")
     summaries = [
@@ -65,13 +64,14 @@ def _run_all(flags: Namespace, chosen: dict[str, Path], results: dict[str, Path]
     ]
     runs = [{"config": config, "result": path.relative_to(out).as_posix()} for config, path in results.items()]
     listing = {"evidence_type": "SIMULATED", "matrix": Path(flags.matrix).name, "runs": runs}
-    text = f"{as_markdown(summaries)}\n{comparisons_markdown(read_matrix(Path(flags.matrix)), done)}"
-    write_text(
-        reports["command_manifest.json"], f"{json.dumps(listing, indent=2, sort_keys=True)}\n", force=flags.force
-    )
-    write_text(reports["summary.json"], as_json(summaries), force=flags.force)
-    write_text(reports["summary.csv"], as_csv(summaries), force=flags.force)
-    write_text(reports["report.md"], text, force=flags.force)
+    text = f"{as_markdown(summaries)}\n{comparisons_markdown(matrix, done)}"
+    texts = {
+        "command_manifest.json": f"{json.dumps(listing, indent=2, sort_keys=True)}\n",
+        "summary.json": as_json(summaries),
+        "summary.csv": as_csv(summaries),
+        "report.md": text,
+    }
+    write_texts({reports[name]: text for name, text in texts.items()}, force=flags.force)
     sys.stdout.write(text)
     return 0
 

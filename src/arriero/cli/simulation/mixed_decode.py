@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from arriero.cli.simulation.journals import add_journal, check_journal, opened_journal
 from arriero.cli.simulation.mixed_tables import HEADINGS, classes, figures_line, gains, grid, sweep
-from arriero.cli.simulation.numbers import amount, positive
-from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_text
+from arriero.cli.simulation.numbers import amount, count, positive
+from arriero.cli.simulation.output import ROOT, add_force, require_absent, write_texts
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
 from arriero.metrics.mixed_decode import MixedCost, MixedFigures, MixedPolicy, MixedRun, mixed_figures
+from arriero.sim.journal import SimulationJournal
+from arriero.sim.mixed_decode import run_mixed_decode
 from arriero.sim.mixed_workloads import NAMES, REALISTIC, SIZES, mixed_workload
 
 _LETTERS: Final = dict(zip("ABCDEFM", NAMES, strict=True))
@@ -37,9 +40,11 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError("--out: needs one --workload, since a folder holds the files of one; name it")
     asked: str | None = flags.workload
     names = list(NAMES) if asked is None else [_LETTERS.get(asked, asked)]
+    journal_path = _journal_path(flags, policies)
     found: dict[str, dict[MixedPolicy, MixedFigures]] = {}
     for name in names:
-        runs = _run(name, flags, policies, cost)
+        with opened_journal(journal_path, force=flags.force) as journal:
+            runs = _run(name, flags, policies, cost, journal)
         if not found:
             print(HEADINGS)
         found[name] = {policy: mixed_figures(run) for policy, run in runs.items()}
@@ -72,12 +77,32 @@ def _print_more(found: dict[str, dict[MixedPolicy, MixedFigures]], flags: Namesp
             print(line)
 
 
-def _run(name: str, flags: Namespace, policies: Sequence[MixedPolicy], cost: MixedCost) -> dict[MixedPolicy, MixedRun]:
-    from arriero.sim.mixed_decode import run_mixed_decode
+def _journal_path(flags: Namespace, policies: Sequence[MixedPolicy]) -> Path | None:
+    """Where the journal goes, if one was asked for.
 
+    Raises:
+        ConfigError: there are several runs, or the file exists.
+    """
+    if flags.journal is None:
+        return None
+    if flags.workload is None or len(policies) > 1:
+        raise ConfigError("--journal: holds one run here; name one --workload and one --policy")
+    check_journal(Path(flags.journal), None, force=flags.force)
+    return Path(flags.journal)
+
+
+def _run(
+    name: str,
+    flags: Namespace,
+    policies: Sequence[MixedPolicy],
+    cost: MixedCost,
+    journal: SimulationJournal | None = None,
+) -> dict[MixedPolicy, MixedRun]:
     requests = mixed_workload(name, cap=flags.cap, seed=_seed(name, flags))
     return {
-        policy: run_mixed_decode(policy, requests, num_slots=flags.slots, n_batch=flags.n_batch, cost=cost)
+        policy: run_mixed_decode(
+            policy, requests, num_slots=flags.slots, n_batch=flags.n_batch, cost=cost, journal=journal
+        )
         for policy in policies
     }
 
@@ -98,8 +123,7 @@ def _write(name: str, flags: Namespace, cost: MixedCost, runs: dict[MixedPolicy,
         files[folder / f"{policy}_requests.csv"] = requests_csv(run)
         files[folder / f"{policy}_iterations.csv"] = iterations_csv(run)
     require_absent(list(files), force=flags.force)
-    for path, text in files.items():
-        write_text(path, text, force=flags.force)
+    write_texts(files, force=flags.force)
     print(f"{folder}: {len(files)} files")
 
 
@@ -112,10 +136,11 @@ def _parser() -> LineParser:
     parser.add_argument("--n-batch", type=positive, default=128, metavar="N", help="rows of a call (default: 128)")
     parser.add_argument("--cap", type=positive, metavar="N", help="requests at most")
     says = f"for {REALISTIC} (default: {REALISTIC_SEED}; of the others only the id of the run, {DEFAULT_SEED})"
-    parser.add_argument("--seed", type=positive, metavar="N", help=says)
+    parser.add_argument("--seed", type=count, metavar="N", help=says)
     for name, value in (("base", 1.0), ("prompt-token", 0.05), ("decode-token", 0.5), ("active-slot", 0.0),
                         ("stream-emit", 0.0)):  # fmt: skip
         parser.add_argument(f"--{name}-ms", type=amount, default=value, metavar="MS", help=f"cost (default: {value})")
+    add_journal(parser)
     example = f"{ROOT}/mixed-decode"
     parser.add_argument("--out", metavar="DIR", help=f"write the CSV files into a folder below it, such as {example}")
     add_force(parser)

@@ -10,8 +10,21 @@ def positive(text: str) -> int:
     Raises:
         ArgumentTypeError: it is none.
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 on")
+    return _whole(text, 1)
+
+
+def count(text: str) -> int:
+    """A whole number from 0 on.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"{text} is no whole number from {least} on")
     return int(text)
 
 

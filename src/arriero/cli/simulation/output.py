@@ -1,7 +1,7 @@
 """Where results are written: below an ignored folder, whole or not at all, and never through a link."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -40,8 +40,20 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
     Raises:
         ConfigError: see `new_file`.
     """
-    with new_file(path, force=force) as file:
-        file.write(text.encode())
+    write_texts({path: text}, force=force)
+
+
+def write_texts(texts: Mapping[Path, str], *, force: bool) -> None:
+    """Write whole files, which appear once all of them are written.
+
+    Raises:
+        ConfigError: see `new_file`.
+    """
+    with ExitStack() as stack:
+        for path, text in texts.items():
+            file = stack.enter_context(new_file(path, force=force))
+            file.write(text.encode())
+            file.flush()
 
 
 def refuse_links(path: Path) -> None:
@@ -65,5 +77,7 @@ def require_absent(paths: list[Path], *, force: bool) -> None:
     """
     for path in paths:
         refuse_links(path)
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path}: is no regular file; name one")
         if path.exists() and not force:
             raise ConfigError(f"{path}: exists already; name another file, or replace it with --force")

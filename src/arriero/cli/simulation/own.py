@@ -1,23 +1,42 @@
 """Runs in arriero's own mode: one for each seed, rows written as they come, summarised together."""
 
+import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from arriero.cli.simulation.journals import check_journal, opened_journal
 from arriero.cli.simulation.output import new_file, require_absent
-from arriero.cli.simulation.simulators import OwnSimulator, own_simulator
-from arriero.cli.simulation.tracking import tracked
-from arriero.metrics.goodput import Slos
+from arriero.cli.simulation.simulators import OwnSimulator
+from arriero.cli.simulation.tracking import tracked, watched
+from arriero.core.errors import DataError
 from arriero.metrics.intervals import CONFIDENCE, over_runs
-from arriero.metrics.run_summary import run_summary
 from arriero.metrics.served import ServedTally
 from arriero.metrics.window import Window, measured_window
 from arriero.record.provenance import own_run_row
+from arriero.record.sim_check import summary_of
 from arriero.record.sim_rows import SCHEMA, SimRequestRow, SimTotals, StepRow, encode_sim_row, encode_table
 from arriero.record.simulation_config import SimulationConfig
+from arriero.sim.runs import run_simulation
 from arriero.workload.records import WorkloadRecord
+
+
+class OwnFiles(NamedTuple):
+    """Where a run is read from and written to; with several seeds, each has files of its own."""
+
+    config: Path
+    out: Path
+    journal: Path | None = None
+
+    def of_seed(self, seed: int | None) -> "OwnFiles":
+        """The files of one of several seeds; the same ones where there is none."""
+        if seed is None:
+            return self
+        journal = None if self.journal is None else _with_seed(self.journal, seed)
+        return OwnFiles(self.config, _with_seed(self.out, seed), journal)
 
 
 class Work(NamedTuple):
@@ -30,7 +49,7 @@ class Work(NamedTuple):
 
 
 def run_own(
-    config: SimulationConfig, place: Path, out: Path, command: Sequence[str], *, force: bool, trace: str | None = None
+    config: SimulationConfig, files: OwnFiles, command: Sequence[str], *, force: bool, trace: str | None = None
 ) -> dict[str, Any]:
     """Run every seed; the summary of the one run, or the runs' intervals.
 
@@ -40,12 +59,20 @@ def run_own(
     if trace is not None:
         config = msgspec.structs.replace(config, trace=trace)
     seeds: list[int | None] = list(config.seeds) or [None]
-    outs = [out if len(seeds) == 1 else out.with_name(f"{out.stem}-seed-{seed}{out.suffix}") for seed in seeds]
-    require_absent(outs, force=force)
+    places = [files.of_seed(seed if len(seeds) > 1 else None) for seed in seeds]
+    for each in places:
+        require_absent([each.out], force=force)
+        check_journal(each.journal, each.out, force=force)
     summaries: list[dict[str, Any]] = []
-    for seed, path in zip(seeds, outs, strict=True):
-        work = load_work(config, place, seed)
-        summaries.append(run_one(config, work, path, own_simulator(), command, force=force))
+    for seed, each in zip(seeds, places, strict=True):
+        work = load_work(config, each.config, seed)
+        with opened_journal(each.journal, force=force) as journal:
+            simulate = partial(run_simulation, journal=journal)
+            try:
+                summaries.append(run_one(config, work, each.out, simulate, command, force=force))
+            except DataError as error:
+                error.file = error.file or str(each.config)
+                raise
     if len(summaries) == 1:
         return summaries[0]
     return {"seeds": seeds, "confidence": CONFIDENCE, "over_seeds": over_runs(summaries), "runs": summaries}
@@ -69,7 +96,11 @@ def run_one(
     )
     with new_file(out, force=force) as file:
         file.write(encode_table(run) + b"\n")
-        for row in tracked(rows, config.name, max(arrivals, default=0), _time_of):
+        if config.trace == "off":
+            rows = watched(rows, config.name)
+        else:
+            rows = tracked(rows, config.name, max(arrivals, default=0), _time_of)
+        for row in rows:
             match row:
                 case SimTotals():
                     totals = row
@@ -80,14 +111,8 @@ def run_one(
                     pass
             file.write(encode_sim_row(row) + b"\n")
         assert totals is not None, "a run ends with its totals"
-        summary = run_summary(
-            tally,
-            totals.steps,
-            makespan_us=totals.ended_at_us - min(arrivals, default=totals.ended_at_us),
-            slos=Slos(config.slos.ttft_us, config.slos.tpot_us, config.slos.e2e_us),
-            largest_gap_slo=config.slos.largest_gap_us,
-        )
-        summary["evictions"] = totals.evictions
+        makespan = totals.ended_at_us - min(arrivals, default=totals.ended_at_us)
+        summary = summary_of(config, tally, totals.steps, makespan, totals.evictions)
         file.write(encode_table({"record_type": "summary", "schema_version": SCHEMA, **summary}) + b"\n")
     return summary
 
@@ -98,9 +123,8 @@ def load_work(config: SimulationConfig, place: Path, seed: int | None) -> Work:
     Raises:
         DataError: a file cannot be used.
     """
-    from arriero.record.lab_config import config_sha256
     from arriero.workload.catalogue import recipe
-    from arriero.workload.files import read_workload
+    from arriero.workload.files import read_workload, write_records
     from arriero.workload.manifest import check_manifest, read_manifest
     from arriero.workload.strict import read_settings
 
@@ -117,7 +141,14 @@ def load_work(config: SimulationConfig, place: Path, seed: int | None) -> Work:
     if seed is not None:
         settings = {**settings, "seed": seed}
     made = recipe(settings, file=source.generator)
-    return Work(tuple(made.make()), config_sha256(settings), settings, made.seed)
+    records = tuple(made.make())
+    with Path(os.devnull).open("wb") as nowhere:
+        written = write_records(nowhere, records)  # the hash of the file that `workload generate` writes
+    return Work(records, written.sha256, settings, made.seed)
+
+
+def _with_seed(path: Path, seed: int) -> Path:
+    return path.with_name(f"{path.stem}-seed-{seed}{path.suffix}")
 
 
 def _window(config: SimulationConfig, records: Sequence[WorkloadRecord]) -> Window | None:

@@ -1,13 +1,24 @@
-"""A bar for runs that take long: how much of the simulated time has passed."""
+"""What runs that take long show: how much of the simulated time has passed, or at least that they are alive."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Final, TypeVar
 
+from arriero.cli.progress import Progress
+
 T = TypeVar("T")
 PATIENCE_S: Final = 2.0
 _EVERY: Final = 512  # rows between two looks at the clock
+
+
+def watched(rows: Iterable[T], what: str) -> Iterator[T]:
+    """Pass rows on; from the third second on, say that something happens, whether rows come or not.
+
+    For runs that say nothing before their end.
+    """
+    with Progress(f"simulating {what}"):
+        yield from rows
 
 
 def tracked(rows: Iterable[T], what: str, total_us: int, time_of: Callable[[T], int | None]) -> Iterator[T]:

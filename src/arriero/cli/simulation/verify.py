@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from arriero.cli.simulation.lab import Files, LabInputs, load
 from arriero.cli.simulation.output import write_text
-from arriero.cli.simulation.simulators import LabSimulator, lab_simulator
+from arriero.cli.simulation.simulators import LabSimulator
 from arriero.cli.sources import make_parser
 from arriero.core.errors import ConfigError
 from arriero.metrics.lab_summary import LabLife, lab_summary
@@ -36,17 +36,18 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: there are no definitions. DataError: a file cannot be used.
     """
+    from arriero.sim.runs import run_serving_lab
+
     parser = make_parser("sim verify", "Simulate the repository's own definitions and compare with their references.")
     parser.add_argument("--folder", metavar="DIR", help=f"where they are (default: {FOLDER} of the checkout)")
     parser.add_argument("--update-reference", action="store_true", help="rewrite the references with what comes out")
     flags = parser.parse_args(arguments)
     folder = Path(flags.folder) if flags.folder else default_folder()
     configs = definitions(folder)
-    simulate = lab_simulator()
     num_different = 0
     for name, path in configs.items():
         inputs = load(read_lab_config(path), Files(path, None, None, folder))
-        found = outcome(inputs, simulate, name)
+        found = outcome(inputs, run_serving_lab, name)
         reference = folder / "references" / f"{name}.json"
         if flags.update_reference:
             write_text(reference, f"{json.dumps(found, indent=2, sort_keys=True)}\n", force=True)

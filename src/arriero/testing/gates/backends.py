@@ -31,6 +31,7 @@ class Shape:
         preloaded_rows: prompt rows that come in one batch; where the configured one is too small, it is enlarged.
         exact: memory in which a request's bits need not depend on its company.
         as_configured: layout, attention and size exactly as configured, whatever that means for the tokens.
+        threads: compute threads, where several contexts compute at once; None takes the configured ones.
     """
 
     num_sequences: int
@@ -39,6 +40,7 @@ class Shape:
     preloaded_rows: int = 0
     exact: bool = False
     as_configured: bool = False
+    threads: int | None = None
 
 
 class Backends(Protocol):
@@ -79,8 +81,8 @@ class LlamaBackends:
             num_sequences=shape.num_sequences,
             num_rows=_rows(shape, config),
             micro_batch=config.micro_batch,
-            num_threads=None if threads is None else threads.decode,
-            num_threads_batch=None if threads is None else threads.prefill,
+            num_threads=shape.threads or (None if threads is None else threads.decode),
+            num_threads_batch=shape.threads or (None if threads is None else threads.prefill),
             unified=config.kv is KvLayout.UNIFIED and not shape.exact,
             flash_attention=flash,
         )

@@ -1,4 +1,4 @@
-"""Every gate by its published name, in order; those of sessions, of the context pool and of later work are not here."""
+"""Every gate by its published name, in order; those of sessions and of later work are not here."""
 
 from typing import Final
 
@@ -10,7 +10,9 @@ from arriero.testing.gates import (
     http_contract,
     http_life,
     load,
+    pool,
     primitive,
+    simulated,
     streaming,
 )
 from arriero.testing.gates.registry import Gate
@@ -49,6 +51,8 @@ GATES: Final = (
     Gate("G42", "rows written down add up", load.check_sums),
     Gate("G43", "moments are in order", load.check_stamps),
     Gate("G44", "writing down changes nothing", load.check_unwatched),
+    Gate("G45", "a pool of contexts, the historical control", pool.check_pool),
+    Gate("G46", "the mixed-decode simulator's published tables", simulated.check_mixed_decode, needs_engine=False),
     Gate("G47", "more prompt rows than a batch holds", containment.check_small_batch),
     Gate("G48", "exactly the context, and one more", containment.check_context_fit),
     Gate("G49", "one bad request harms no other", containment.check_faults),

@@ -1,6 +1,7 @@
 """The command behind `arriero gate`: runs what was asked for, prints a line each, writes the file, gives the status."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from arriero.core.config import PlacementKind
 from arriero.core.errors import ConfigError
 from arriero.core.gate_args import GateArgs, GateVerb
 from arriero.engine.placement import Dedicated, Placement, Shared
-from arriero.testing.gates.backends import Backends, open_backends
+from arriero.testing.gates.backends import Backends, SyntheticBackends, open_backends
 from arriero.testing.gates.catalogue import GATES
 from arriero.testing.gates.context import PUBLISHED, GateContext, GateSize
 from arriero.testing.gates.exactness import EXACTNESS
@@ -53,13 +54,20 @@ def main(args: GateArgs) -> int:
         raise ConfigError(message)
     console, status = Console(highlight=False, soft_wrap=True), Console(stderr=True)
     reports: list[GateReport] = []
-    with status.status("loading the model") as line, open_backends(args.config) as backends:
+    with status.status("loading the model") as line, _opened(gates, args) as backends:
         for report in run_all(gates, args, backends, line.update):
             reports.append(report)
             tell(console, report, block=args.verb is GateVerb.RUN)
     if args.json_file is not None:
         write_file(Path(args.json_file), args, reports)
     return 0 if all(report.passed for report in reports) else 1
+
+
+def _opened(gates: Sequence[Gate], args: GateArgs) -> AbstractContextManager[Backends]:
+    """The configured backends; where no gate has an engine, some that need no model."""
+    if any(gate.needs_engine for gate in gates):
+        return open_backends(args.config)
+    return nullcontext(SyntheticBackends(args.config))
 
 
 def choose(args: GateArgs) -> Sequence[Gate]:
@@ -88,7 +96,7 @@ def run_all(
     """Every gate in every placement, one after another."""
     size = size_of(args)
     for gate in gates:
-        for kind in args.placements:
+        for kind in args.placements if gate.needs_engine else args.placements[:1]:
             words = f"{gate.name} {kind.value}: {gate.title}"
             on_progress(words)
             context = GateContext(

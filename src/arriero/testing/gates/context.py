@@ -32,6 +32,7 @@ class GateSize:
         num_waiting: waiting requests of the gates on completed slots.
         load_clients, load_slots, load_requests: the closed loop.
         probe_lengths: prompts that arrive beside a decoding request.
+        mixed_workloads: letters of the simulator's published workloads.
         words: for reports.
     """
 
@@ -44,6 +45,7 @@ class GateSize:
     load_slots: int = 4
     load_requests: int = 320
     probe_lengths: tuple[int, ...] = (11, 79, 251, 977)
+    mixed_workloads: str = "ABCDEFM"
     words: str
 
     @property
@@ -67,6 +69,7 @@ SMALL: Final = GateSize(
     num_waiting=2,
     load_requests=64,
     probe_lengths=(11, 79),
+    mixed_workloads="BM",
     words="small",
 )
 

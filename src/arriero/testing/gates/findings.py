@@ -14,7 +14,7 @@ class GateReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: `G` and a number.
         title: what it promises, in a few words.
-        placement: `dedicated` or `shared`.
+        placement: `dedicated` or `shared`; `-` for a gate without an engine.
         passed: whether everything was as promised.
         counts: the figures that were compared, as seen.
         reason: the first thing that was not as promised, and how many more there were; None if it passed.

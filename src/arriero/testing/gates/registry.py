@@ -13,6 +13,7 @@ from arriero.testing.gates.findings import Findings, GateReport
 GateFunction: TypeAlias = Callable[[GateContext, Findings], Awaitable[None]]
 
 DEFAULT_LIMIT_S: Final = 1800.0
+NO_PLACEMENT: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Gate:
         check: the function; notes what it sees in its findings.
         limit_s: a gate that takes longer has failed. Generous: it is there for hangs, not for speed.
         own_shape: its shape comes from the command line, so a configuration that cannot work is the caller's mistake.
+        needs_engine: without one it needs no model either, and is run once, wherever engines run.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Gate:
     check: GateFunction
     limit_s: float = DEFAULT_LIMIT_S
     own_shape: bool = False
+    needs_engine: bool = True
 
 
 def run_gate(gate: Gate, context: GateContext) -> GateReport:
@@ -55,7 +58,7 @@ def run_gate(gate: Gate, context: GateContext) -> GateReport:
     return GateReport(
         name=gate.name,
         title=gate.title,
-        placement=context.placement_word,
+        placement=context.placement_word if gate.needs_engine else NO_PLACEMENT,
         passed=findings.reason is None,
         counts=findings.counts,
         reason=findings.reason,

@@ -7,6 +7,7 @@ import pytest
 
 from arriero.cli.main import main
 from arriero.cli.simulation.lab import Files, load, run_lab
+from arriero.cli.simulation.output import write_texts
 from arriero.core.errors import ConfigError, DataError
 from arriero.record.lab_config import LabConfig, read_lab_config
 from arriero.record.lab_file import decode_row, read_lab_result
@@ -174,6 +175,10 @@ def test_a_dry_matrix_checks_and_writes_nothing(
         (["compare", "a.jsonl"], "no pair"),
         (["run"], "--config"),
         (["run", "--config", "nowhere.json"], "nowhere.json: no such file"),
+        (["run", "--preset", "serving-lab", "--config", "c.json", "--json"], "--json: goes without --preset"),
+        (["run", "--preset", "serving-lab", "--config", "c.json", "--trace", "counts"], "use full or off"),
+        (["summary", "/dev/null"], "/dev/null: line 1: schema_version"),
+        (["mixed-decode", "--journal", "j.jsonl"], "name one --workload and one --policy"),
         (["mixed-decode", "--workload", "Z"], "no such workload"),
         (["mixed-decode", "--slots", "0"], "no whole number"),
         (["mixed-decode", "--base-ms", "nan"], "no number"),
@@ -191,3 +196,42 @@ def test_misuse_ends_with_status_two_and_one_line(
     assert says in told
     assert told.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_request_is_told_with_its_line(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = published(shared_data, "mixed_overload")
+    workload = str(known.workload_path)
+    for most_tokens, says in ((100, "prompt_token_count exceeds"), (300, None), (257, None)):
+        text = known.config_path.read_text().replace(
+            '"max_batched_tokens": 512', f'"max_batched_tokens": {most_tokens}'
+        )
+        Path("c.json").write_text(text)
+        words = ["--config", "c.json", "--workload", workload, "--out", f"{most_tokens}.jsonl"]
+        assert main(["sim", "run", "--preset", "serving-lab", *words]) == (0 if says is None else 2)
+        if says is not None:
+            told = capsys.readouterr().err
+            assert told.startswith(f"arriero: {workload}: JSONL line 2: request 'mixed-0001': {says}")
+    lines = known.workload_path.read_text().splitlines(keepends=True)
+    Path("w.jsonl").write_text(lines[2])
+    Path("c.json").write_text(known.config_path.read_text().replace("512", "105"))
+    assert main(["sim", "run", "--preset", "serving-lab", "--config", "c.json", "--workload", "w.jsonl"]) == 2
+    assert "w.jsonl: JSONL line 1: request 'mixed-0002': oversized unmatched prefill" in capsys.readouterr().err
+    Path("w.jsonl").write_text(lines[2] + lines[1])
+    assert main(["sim", "run", "--preset", "serving-lab", "--config", "c.json", "--workload", "w.jsonl"]) == 2
+    assert "w.jsonl: JSONL line 2: arrival_time_us: lies before" in capsys.readouterr().err
+    Path("w.jsonl").write_text(lines[1] + lines[2].replace('"mixed"', '"chat"'))
+    assert main(["sim", "run", "--preset", "serving-lab", "--config", "c.json", "--workload", "w.jsonl"]) == 2
+    assert "w.jsonl: JSONL line 2: workload_class: is chat after mixed" in capsys.readouterr().err
+
+
+def test_files_of_one_command_appear_together_or_not_at_all(tmp_path: Path) -> None:
+    taken = tmp_path / "b.csv"
+    taken.mkdir()
+    with pytest.raises(ConfigError):
+        write_texts({tmp_path / "a.csv": "a", taken: "b"}, force=True)
+    assert list(tmp_path.iterdir()) == [taken]
+    write_texts({tmp_path / "a.csv": "a", tmp_path / "c.csv": "c"}, force=False)
+    assert (tmp_path / "a.csv").read_text() == "a"

@@ -1,0 +1,1 @@
+"""The verbs of `arriero bench`, one file each."""

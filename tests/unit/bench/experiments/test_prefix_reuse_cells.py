@@ -1,0 +1,29 @@
+"""How many prompt rows a cell computed: from our own rows, or as the peer tells."""
+
+from arriero.bench.experiments.prefix_reuse_cells import Cell, Way
+from arriero.bench.experiments.prefix_reuse_workloads import Workload
+from arriero.bench.experiments.served import ServerLog
+from arriero.metrics.client_life import ClientLife, Outcome
+from tests.unit.bench.experiments.rows import request_row
+
+
+def life(name: str, cached: int | None) -> ClientLife:
+    return ClientLife(
+        request_id=name, intended_at=None, sent_at=0, closed_at=1, outcome=Outcome.LENGTH, asked_tokens=4,
+        prompt_tokens=100, cached_tokens=cached,
+    )  # fmt: skip
+
+
+def cell(way: Way, *lives: ClientLife, log: ServerLog | None = None) -> Cell:
+    return Cell(workload=Workload.CHAT, way=way, lives=lives, log=log, build=None)
+
+
+def test_our_own_rows_count_what_was_computed() -> None:
+    rows = (request_row("a"), request_row("b"), request_row("warm-up"))
+    log = ServerLog(steps=(), requests=rows, summary=None, num_missing=0)
+    assert cell(Way.NO_SESSION, life("a", None), life("b", None), log=log).prefill_rows == 10
+
+
+def test_peer_is_believed_and_one_that_does_not_tell_is_undefined() -> None:
+    assert cell(Way.PEER_ON, life("a", 0), life("b", 90)).prefill_rows == 110
+    assert cell(Way.PEER_ON, life("a", 0), life("b", None)).prefill_rows is None
