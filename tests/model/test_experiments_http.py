@@ -19,7 +19,8 @@ def test_e6_every_slot_is_busy_while_somebody_waits() -> None:
         prompt="Hello",
         budget=4,
         requests_per_client=10,
-        ladder=(),
+        ladder=(1,),
+        ladder_requests=4,
         offered_shares=(),
     )
     outcome = EXPERIMENT.run(config, lambda _: None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from arriero.bench.compare_sides import SideSpec, StandOptions
 from arriero.bench.compare_verdicts import Rules
 from arriero.bench.prompts import PromptForm
-from arriero.bench.rounds import Order, Side, order_of
+from arriero.bench.rounds import FEWEST_AA_ROUNDS, FEWEST_ROUNDS, Order, Side, order_of
 from arriero.bench.schedule import Schedule
 from arriero.bench.schedule_arrivals import ClosedLoop
 from arriero.bench.schedule_making import AskOptions, ScheduleOptions, make_schedule
@@ -118,14 +118,15 @@ class ComparePlan:
         Raises:
             ConfigError: too few rounds for any verdict, or a side that cannot be held as planned.
         """
-        fewest = fewest_pairs(self.rules.confidence)
+        fewest = max(FEWEST_ROUNDS, fewest_pairs(self.rules.confidence))
         if self.num_rounds < fewest:
             raise ConfigError(
                 f"--rounds {self.num_rounds}: no verdict at {self.rules.confidence:.0%} confidence can come of less "
                 f"than {fewest}; give more"
             )
         self.main_order()
-        self.aa_order()
+        if self.num_aa_rounds < 0 or self.num_aa_rounds % 2:
+            raise ConfigError(f"--aa-rounds {self.num_aa_rounds}: use an even number, or 0 for no noise floor")
         for side, spec in self.sides.items():
             if spec.command is not None:
                 spec.command.check(self.values(self.cells[0]))
@@ -140,7 +141,9 @@ class ComparePlan:
 
     def aa_order(self) -> tuple[Side, ...]:
         """Of the rounds of A against itself; empty without any."""
-        return order_of(self.order, self.num_aa_rounds, self.seed + 1) if self.num_aa_rounds else ()
+        if not self.num_aa_rounds:
+            return ()
+        return order_of(self.order, self.num_aa_rounds, self.seed + 1, fewest=FEWEST_AA_ROUNDS)
 
     def values(self, cell: CellPlan) -> ServerValues:
         """What stands for the names in braces."""

@@ -35,6 +35,8 @@ class SideSpec:
         health_path: of a running server.
         body: fields of each request to it, over those of its command.
         prompt_form: what it takes as a prompt.
+        peer: the word by which its command is known; None for a command or an address of the user's own.
+        flags: words that the user added to the command.
     """
 
     name: str
@@ -43,6 +45,8 @@ class SideSpec:
     health_path: str = "/health"
     body: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     prompt_form: PromptForm = PromptForm.TOKENS
+    peer: str | None = None
+    flags: tuple[str, ...] = ()
 
     @property
     def fields(self) -> Mapping[str, Any]:

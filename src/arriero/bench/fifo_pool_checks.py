@@ -1,13 +1,106 @@
 """What must be so in any run of a context pool; a rule that is broken is told in one line.
 
-Gate G45 and the experiment on the pool ask the same functions.
+broken_rules    of any run
+control_rules   of the runs of gate G45, which the gate and the experiment on the pool both ask
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
+from arriero.bench.fifo_pool_figures import pool_figures
 from arriero.bench.fifo_pool_request import PoolLife, PoolOutcome
 from arriero.bench.fifo_pool_runners import PoolRun
+
+NONE: Final = "none"
+Figure: TypeAlias = int | str | tuple[int, ...] | None
+
+
+class Rule(NamedTuple):
+    """One figure of a run, and what it must be exactly."""
+
+    run: str  # mixed, serial or hindered
+    name: str
+    seen: Figure
+    promised: Figure
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is so."""
+        return self.seen == self.promised
+
+
+class ControlRuns(NamedTuple):
+    """The three runs of one runner; see `fifo_pool_control.py`."""
+
+    mixed: PoolRun
+    serial: PoolRun
+    hindered: PoolRun
+
+
+def control_rules(
+    runs: ControlRuns, promised: Mapping[int, int], *, errors: Mapping[str, int] | None = None
+) -> Iterator[Rule]:
+    """Every rule of gate G45.
+
+    Args:
+        runs: of one runner.
+        promised: budget → the hash of the engine's answer.
+        errors: kind → requests that were made to fail in the hindered run; None for none.
+    """
+    yield from _mixed_rules(runs.mixed, promised)
+    yield from _serial_rules(runs.serial)
+    yield from _hindered_rules(runs.hindered, promised, {} if errors is None else errors)
+
+
+def _mixed_rules(run: PoolRun, promised: Mapping[int, int]) -> Iterator[Rule]:
+    """Each budget has one answer, the engine's; whoever has nothing to compute takes no context."""
+    plan, found = run.plan, pool_figures(run)
+    budgets = [plan.budget_of(number) for number in range(plan.requests)]
+    num_asked = sum(budget > 0 for budget in budgets)
+    yield Rule("mixed", "broken_rules", _broken(run), NONE)
+    yield Rule("mixed", "ok", found.ok, plan.requests)
+    yield Rule("mixed", "acquires", found.acquires, num_asked)
+    yield Rule("mixed", "releases", found.releases, num_asked)
+    yield Rule("mixed", "bypassed", found.bypassed, plan.requests - num_asked)
+    yield Rule("mixed", "decode_calls", found.decode_calls, sum(budgets))
+    yield Rule("mixed", "wakes", found.wakes, found.waits)
+    seen = hashes(run)
+    for budget in sorted({budget for budget in budgets if budget}):
+        yield Rule("mixed", f"hashes_{budget}", hash_words(seen.get(budget, ())), _promised(promised, budget))
+
+
+def _serial_rules(run: PoolRun) -> Iterator[Rule]:
+    """On one context a request begins when the one before it has ended, in the order of asking."""
+    ended = sorted(run.lives, key=lambda life: life.ended_at)
+    yield Rule("serial", "broken_rules", _broken(run), NONE)
+    yield Rule("serial", "peak", pool_figures(run).peak_in_use, 1)
+    yield Rule("serial", "order", tuple(life.number for life in ended), tuple(range(run.plan.requests)))
+
+
+def _hindered_rules(run: PoolRun, promised: Mapping[int, int], errors: Mapping[str, int]) -> Iterator[Rule]:
+    """Whoever is cancelled or fails gives its context back, and the others are answered as ever."""
+    plan, found = run.plan, pool_figures(run)
+    (budget,) = plan.budgets
+    yield Rule("hindered", "broken_rules", _broken(run), NONE)
+    yield Rule("hindered", "errors", str(found.errors), str(dict(errors)))
+    yield Rule("hindered", "cancelled", found.cancelled, len(plan.cancels))
+    yield Rule("hindered", "ok", found.ok, plan.requests - len(plan.cancels) - sum(errors.values()))
+    yield Rule("hindered", "releases", found.releases, found.acquires)
+    yield Rule("hindered", "hashes", hash_words(hashes(run).get(budget, ())), _promised(promised, budget))
+
+
+def _promised(promised: Mapping[int, int], budget: int) -> str:
+    return hash_words([promised[budget]]) if budget in promised else "an answer of the engine"
+
+
+def _broken(run: PoolRun) -> str:
+    return "; ".join(broken_rules(run)) or NONE
+
+
+def hash_words(token_hashes: Iterable[int]) -> str:
+    """Hashes as they are written."""
+    return " ".join(f"0x{each:016x}" for each in token_hashes)
 
 
 def broken_rules(run: PoolRun) -> list[str]:

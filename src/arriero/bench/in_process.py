@@ -126,7 +126,6 @@ class InProcessTarget:
             chunk_at=tuple(listener.chunk_at),
             chunk_tokens=tuple(listener.chunk_tokens),
             num_tokens=None if result is None else result.num_decoded,
-            prompt_tokens=ask.num_prompt_tokens,
         )
 
     def _life(

@@ -14,10 +14,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from arriero.bench.target import Clock
+from arriero.metrics.validity import BLOCKED_NS
 
 INTERVAL_S: Final = 0.005
-LIMIT_NS: Final = 100_000_000
-"""A longer block makes a run invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class LoopWatch:
     """Watches the running event loop while it is entered: `async with LoopWatch() as watch: ...; watch.report()`."""
 
     def __init__(
-        self, clock: Clock = time.perf_counter_ns, *, interval_s: float = INTERVAL_S, limit_ns: int = LIMIT_NS
+        self, clock: Clock = time.perf_counter_ns, *, interval_s: float = INTERVAL_S, limit_ns: int = BLOCKED_NS
     ) -> None:
         """Nothing is watched yet."""
         self._clock = clock

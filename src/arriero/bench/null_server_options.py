@@ -1,11 +1,14 @@
 """NullOptions: what a null server does, and its command line."""
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_CHUNKS: Final = 20
+MOST: Final = 1_000_000
+MOST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ def read_words(words: Sequence[str] | None) -> NullCommand:
         description="A server of OpenAI's interface that computes nothing: known delays, known chunks.",
     )
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=_count, default=0, help="0: any free one; the first line on stdout says which")
+    parser.add_argument("--port", type=_port, default=0, help="0: any free one; the first line on stdout says which")
     parser.add_argument("--first-s", type=_seconds, default=0.0, help="from a request to its first chunk")
     parser.add_argument("--gap-s", type=_seconds, default=0.0, help="between two chunks; 0: all leave together")
     parser.add_argument("--chunks", type=_chunks, default=DEFAULT_CHUNKS, metavar="N|max_tokens")
@@ -100,25 +103,29 @@ def read_words(words: Sequence[str] | None) -> NullCommand:
 
 
 def _seconds(word: str) -> float:
-    value = float(word)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{word}: give 0 or more seconds")
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{word} is no time; give 0 or more seconds, such as 0.05")
     return value
 
 
-def _count(word: str) -> int:
-    value = int(word)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{word}: give 0 or more")
-    return value
+def _port(word: str) -> int:
+    return _whole(word, 0, MOST_PORT, "port")
 
 
 def _positive(word: str) -> int:
-    value = int(word)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{word}: give 1 or more")
-    return value
+    return _whole(word, 1, MOST, "number")
 
 
 def _chunks(word: str) -> int | None:
-    return None if word == "max_tokens" else _positive(word)
+    return None if word == "max_tokens" else _whole(word, 1, MOST, "number of chunks", " or max_tokens")
+
+
+def _whole(word: str, least: int, most: int, what: str, remedy: str = "") -> int:
+    value = int(word) if word.isascii() and word.isdigit() and len(word) <= len(str(most)) else -1
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{word} is no {what}; give a whole number from {least} to {most}{remedy}")
+    return value

@@ -14,7 +14,10 @@ from types import MappingProxyType
 from typing import Final
 
 from arriero.bench.prompts import PromptForm
-from arriero.bench.servers_commands import ServerCommand
+from arriero.bench.servers_commands import ServerCommand, version_words
+
+_BINDING: Final = "from importlib.metadata import version; print('llama-cpp-python', version('llama-cpp-python'))"
+"""Python that prints the version of the binding, and with it of llama.cpp."""
 
 
 class Peer(StrEnum):
@@ -34,6 +37,7 @@ def arriero(binary: str | None = None) -> ServerCommand:
             *program, "serve", "--model", "{model}", "--host", "{host}", "--port", "{port}",
             "--sequences", "{slots}", "--ctx-size", "{context}", "--threads", "{threads}", "--log-level", "warning",
         ),
+        version=("{python}", "-c", _BINDING) if binary is None else version_words(binary),
     )  # fmt: skip
 
 
@@ -42,10 +46,11 @@ def llama_server(binary: str | None = None) -> ServerCommand:
     return ServerCommand(
         name=Peer.LLAMA_SERVER,
         words=(
-            binary or "llama-server", "-m", "{model}", "--host", "{host}", "--port", "{port}",
+            binary or Peer.LLAMA_SERVER, "-m", "{model}", "--host", "{host}", "--port", "{port}",
             "-np", "{slots}", "-c", "{context}", "-t", "{threads}", "--no-webui",
         ),
         body=MappingProxyType({"cache_prompt": False}),
+        version=version_words(binary or Peer.LLAMA_SERVER),
     )  # fmt: skip
 
 
@@ -66,6 +71,7 @@ def llama_cpp_python(binary: str | None = None) -> ServerCommand:
         body=MappingProxyType({"repeat_penalty": 1.0, "top_k": 1, "min_p": 0.0}),
         prompt_form=PromptForm.TEXT,
         takes_request_ids=False,
+        version=(binary or "{python}", "-c", _BINDING),
     )  # fmt: skip
 
 

@@ -16,8 +16,11 @@ from typing import Final
 
 from arriero.core.errors import ConfigError
 
-FEWEST_ROUNDS: Final = 2
-"""So that each side goes first once; a verdict needs more, see `metrics.paired_figures.fewest_pairs`."""
+FEWEST_ROUNDS: Final = 6
+"""Below them there is no verdict: the exact interval needs so many pairs at 95 %, and a drift as many samples."""
+
+FEWEST_AA_ROUNDS: Final = 2
+"""So that each place of a pair comes first once; below `FEWEST_ROUNDS` the floor is the whole range of the pairs."""
 
 
 class Side(StrEnum):
@@ -39,14 +42,14 @@ class Order(StrEnum):
     SEEDED = "seeded"
 
 
-def order_of(kind: Order, num_rounds: int, seed: int) -> tuple[Side, ...]:
+def order_of(kind: Order, num_rounds: int, seed: int, *, fewest: int = FEWEST_ROUNDS) -> tuple[Side, ...]:
     """The sides in the order in which they are measured; round r is number 2r and 2r + 1.
 
     Raises:
         ConfigError: the rounds are too few, or an odd number, which leaves the two orders unbalanced.
     """
-    if num_rounds < FEWEST_ROUNDS or num_rounds % 2:
-        raise ConfigError(f"{num_rounds} rounds: use an even number of at least {FEWEST_ROUNDS}")
+    if num_rounds < fewest or num_rounds % 2:
+        raise ConfigError(f"{num_rounds} rounds: use an even number of at least {fewest}")
     starts = [Side.A, Side.B] * (num_rounds // 2)
     if kind is Order.SEEDED:
         random.Random(seed).shuffle(starts)

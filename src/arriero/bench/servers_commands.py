@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from arriero.bench.prompts import PromptForm
 from arriero.core.errors import ConfigError
 
 HOST: Final = "127.0.0.1"
+_TELLS_VERSION: Final = "llama-server"  # this program does, whatever command it stands in
 _NAME: Final = re.compile(r"\{([a-z_]+)\}")  # JSON in a command has quotes or spaces after its braces
 
 
@@ -62,6 +64,7 @@ class ServerCommand:
         body: fields that every request to it carries besides the usual ones.
         prompt_form: what it takes as a prompt.
         takes_request_ids: it lets a client name its requests by any `x-request-id`.
+        version: a command that prints its version and ends, with names in braces; empty if none is known.
         origin: the flag it was given by, for complaints.
     """
 
@@ -71,6 +74,7 @@ class ServerCommand:
     body: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     prompt_form: PromptForm = PromptForm.TOKENS
     takes_request_ids: bool = True
+    version: tuple[str, ...] = ()
     origin: str = "the command"
 
     def filled(self, values: ServerValues) -> tuple[str, ...]:
@@ -112,7 +116,14 @@ def split_command(text: str, *, name: str, origin: str, health: str = "/health")
     words = split_words(text, origin)
     if not words:
         raise ConfigError(f"{origin}: empty; give a command")
-    return ServerCommand(name=name, words=words, health=health, origin=origin)
+    program = next((word for word in words if PurePath(word).name == _TELLS_VERSION), None)
+    version = () if program is None else version_words(program)
+    return ServerCommand(name=name, words=words, health=health, version=version, origin=origin)
+
+
+def version_words(program: str) -> tuple[str, ...]:
+    """What asks a program for its version, as most have it."""
+    return (program, "--version")
 
 
 def split_words(text: str, origin: str) -> tuple[str, ...]:

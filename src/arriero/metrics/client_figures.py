@@ -210,7 +210,8 @@ class Connections:
 
     Attributes:
         opened: requests that opened one.
-        reused: requests on a connection that was used before, or without connections at all.
+        reused: requests on a connection that was used before; a target without connections makes this all that were
+            sent, so nothing is shown of it there.
         connect_ns: how long opening took.
     """
 

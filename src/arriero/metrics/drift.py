@@ -11,12 +11,11 @@ Both compare with random draws from a seed, so the same samples give the same an
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from arriero.metrics.paired_verdict import Drift, TwoModes
 
 LEAST_CHANGE: Final = 0.01
 """Relative change of level below which a drift does not matter."""
@@ -36,6 +35,52 @@ _NORMALS: Final = 4_000
 
 _Floats: TypeAlias = NDArray[np.float64]
 _Indices: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Whether samples in the order of time stay at one level.
+
+    Attributes:
+        found: they do not.
+        is_warm_up: an early part differs and then a level stays, by a step or a ramp; else it is a slope throughout.
+        num_early: samples before the level that stays; without them the rest is steady, if `rest_is_steady`.
+        rest_is_steady: see there.
+        change: level that stays / beginning - 1; of a slope, its end / its beginning - 1.
+        p_value: how often a random order of the same samples changes as much.
+        words: all that in a sentence, with what to do; empty if nothing is found.
+    """
+
+    found: bool
+    is_warm_up: bool = False
+    num_early: int = 0
+    rest_is_steady: bool = True
+    change: float = 0.0
+    p_value: float = 1.0
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoModes:
+    """Whether samples fall into two groups with a gap between them.
+
+    Attributes:
+        found: they do.
+        low: median of the lower group.
+        high: median of the upper group.
+        num_low: samples in the lower group.
+        num_high: samples in the upper group.
+        num_switches: changes between the groups in the order of time; 1 is a step, more is a system that jumps.
+        words: all that in a sentence; empty if nothing is found.
+    """
+
+    found: bool
+    low: float | None = None
+    high: float | None = None
+    num_low: int = 0
+    num_high: int = 0
+    num_switches: int = 0
+    words: str = ""
 
 
 def drift(samples: Sequence[float], *, seed: int = 0, error_rate: float = 0.01) -> Drift:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from arriero.metrics.drift import drift, two_modes
+from arriero.metrics.drift import Drift, TwoModes, drift, two_modes
 from arriero.metrics.paired_figures import (
     Interval,
     band,
@@ -25,7 +25,7 @@ from arriero.metrics.paired_figures import (
     sign_p_value,
 )
 from arriero.metrics.paired_order import JudgedOrder, OrderKind, judge_order
-from arriero.metrics.paired_verdict import Drift, NoiseFloor, PairedVerdict, TwoModes, Verdict
+from arriero.metrics.paired_verdict import NoiseFloor, PairedVerdict, Verdict
 from arriero.metrics.quantiles import interpolated
 
 RESAMPLES: Final = 10_000

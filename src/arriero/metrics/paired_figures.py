@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arriero.metrics.paired_verdict import SideFigures
+from arriero.metrics.paired_verdict import PairedVerdict, SideFigures
 from arriero.metrics.quantiles import interpolated
 
 
@@ -28,6 +28,16 @@ class Interval(NamedTuple):
     def lies_within(self, outer: "Interval") -> bool:
         """Whether no part of it is outside."""
         return outer.low <= self.low and self.high <= outer.high
+
+
+def verdict_interval(verdict: PairedVerdict) -> Interval | None:
+    """The interval that a verdict rests on: the least that holds both of its intervals; None without any."""
+    if verdict.low is None or verdict.high is None:
+        return None
+    bootstrap = Interval(verdict.low, verdict.high)
+    if verdict.exact_low is None or verdict.exact_high is None:
+        return bootstrap
+    return bootstrap.joined(Interval(verdict.exact_low, verdict.exact_high))
 
 
 def band(width: float) -> Interval:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from arriero.metrics.drift import Drift, TwoModes
+
 
 class Verdict(StrEnum):
     """What may be said of B against A; five different answers, so five different words."""
@@ -12,52 +14,6 @@ class Verdict(StrEnum):
     NOT_RESOLVED = "not_resolved"  # the interval holds 1, or the difference lies within the noise floor
     NO_LARGER_DIFFERENCE = "no_larger_difference"  # the whole interval lies within the margin that was asked about
     NO_VERDICT = "no_verdict"  # the samples allow none: warming up, two modes, a sequential order, too few pairs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """Whether samples in the order of time stay at one level.
-
-    Attributes:
-        found: they do not.
-        is_warm_up: an early part differs and then a level stays, by a step or a ramp; else it is a slope throughout.
-        num_early: samples before the level that stays; without them the rest is steady, if `rest_is_steady`.
-        rest_is_steady: see there.
-        change: level that stays / beginning - 1; of a slope, its end / its beginning - 1.
-        p_value: how often a random order of the same samples changes as much.
-        words: all that in a sentence, with what to do; empty if nothing is found.
-    """
-
-    found: bool
-    is_warm_up: bool = False
-    num_early: int = 0
-    rest_is_steady: bool = True
-    change: float = 0.0
-    p_value: float = 1.0
-    words: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoModes:
-    """Whether samples fall into two groups with a gap between them.
-
-    Attributes:
-        found: they do.
-        low: median of the lower group.
-        high: median of the upper group.
-        num_low: samples in the lower group.
-        num_high: samples in the upper group.
-        num_switches: changes between the groups in the order of time; 1 is a step, more is a system that jumps.
-        words: all that in a sentence; empty if nothing is found.
-    """
-
-    found: bool
-    low: float | None = None
-    high: float | None = None
-    num_low: int = 0
-    num_high: int = 0
-    num_switches: int = 0
-    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

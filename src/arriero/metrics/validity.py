@@ -11,23 +11,28 @@ flag, with its reasons in words and numbers, and no comparison accepts an invali
 
 Beside another busy process, or interrupted, a run is at most degraded. The rate achieved is the share of the requests
 intended in the window that were on the wire by its end plus the lag that the flag allows: a constant lag does not lower
-it, a generator that falls behind does.
+it, a generator that falls behind does. A request whose connection failed was tried in time.
 
-It is the generator that is judged, so the lag here leaves out the time that a request's connection took to open, and a
-request whose connection failed was sent in time, though it never left.
+Lag is actual - intended send, whatever it was spent on. A server that accepts connections slowly makes it long as well,
+and that is no fault of the generator; but then its figures hold more than service. So a run that would not be invalid
+without the time that connecting took is degraded, and says so.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from arriero.metrics.client_latency import send_lag, service_ttft
+from arriero.metrics.client_latency import service_ttft
 from arriero.metrics.client_life import ClientLife, Outcome
 from arriero.metrics.client_window import ClientWindow, client_window
+from arriero.metrics.distribution import FEWEST_FOR_P99
 from arriero.metrics.quantiles import nearest_rank
 from arriero.metrics.rates import share
+
+BLOCKED_NS: Final = 100_000_000
+"""The longest block of the generator's event loop that a run may have."""
 
 
 class Flag(StrEnum):
@@ -66,7 +71,7 @@ class ValidityLimits:
 
     valid: Level = Level(lag_ns=5_000_000, lag_share=0.05, achieved=0.99)
     degraded: Level = Level(lag_ns=20_000_000, lag_share=0.2, achieved=0.95)
-    blocked_ns: int = 100_000_000
+    blocked_ns: int = BLOCKED_NS
     neighbour_cores: float = 0.25
 
 
@@ -85,8 +90,9 @@ class Validity:
     Attributes:
         flag: the verdict.
         reasons: why it is not `valid`, one sentence each; empty if it is.
-        lag_p50_ns: send lag of the window's requests without the opening of connections; None in a closed loop.
-        lag_p99_ns: same; the maximum below 100 requests.
+        num_lags: requests of the window that were sent and had been intended; 0 in a closed loop.
+        lag_p50_ns: send lag of these, actual - intended send; None without any.
+        lag_p99_ns: same; the maximum below 100 of them.
         lag_max_ns: same.
         lag_limit_ns: what `valid` allows here.
         median_service_ttft_ns: None without a first token.
@@ -100,6 +106,7 @@ class Validity:
 
     flag: Flag
     reasons: tuple[str, ...]
+    num_lags: int
     lag_p50_ns: float | None
     lag_p99_ns: float | None
     lag_max_ns: float | None
@@ -134,10 +141,12 @@ def judge_validity(
     """
     frame = client_window(lives) if window is None else window
     due = [life for life in lives if frame.holds(life) and frame.was_due(life)]
-    lag = _lag_of(due)
-    pace = _pace_of(due, frame, lag, limits)
+    lag = _lag_of(due, _sent_at)
+    pace = _pace_of(due, frame, lag, limits, _sent_at)
     others = math.fsum(each.cores for each in neighbours)
     flag, reasons = _flag(lag, pace, limits)
+    if flag is Flag.INVALID and (excuse := _excuse(due, frame, limits)):
+        flag, reasons = Flag.DEGRADED, (*reasons, excuse)
     if all(life.outcome is Outcome.NOT_SENT for life in due):
         flag, reasons = Flag.INVALID, ("no request was sent in the window",)
     if longest_block_ns is not None and longest_block_ns > limits.blocked_ns:
@@ -154,6 +163,7 @@ def judge_validity(
     return Validity(
         flag=flag,
         reasons=reasons,
+        num_lags=lag.num,
         lag_p50_ns=lag.p50,
         lag_p99_ns=lag.p99,
         lag_max_ns=lag.maximum,
@@ -176,7 +186,12 @@ def worst(validities: Iterable[Validity]) -> Validity:
 _ORDER: Final = (Flag.VALID, Flag.DEGRADED, Flag.INVALID)
 
 
+_When: TypeAlias = Callable[[ClientLife], int | None]
+"""When the generator did its part for a request."""
+
+
 class _Lag(NamedTuple):
+    num: int
     p50: float | None
     p99: float | None
     maximum: float | None
@@ -189,31 +204,49 @@ class _Pace(NamedTuple):
     achieved_degraded: float | None  # the same with the lag that `degraded` allows
 
 
-def _lag_of(due: Sequence[ClientLife]) -> _Lag:
-    lags = sorted(float(lag - (life.connect_ns or 0)) for life in due if (lag := send_lag(life)) is not None)
+def _sent_at(life: ClientLife) -> int | None:
+    return life.sent_at
+
+
+def _began_to_connect_at(life: ClientLife) -> int | None:
+    """The actual send without the time that its connection took to open."""
+    return None if life.sent_at is None else life.sent_at - (life.connect_ns or 0)
+
+
+def _lag_of(due: Sequence[ClientLife], when: _When) -> _Lag:
+    moments = ((when(life), life.intended_at) for life in due)
+    lags = sorted(float(left - wanted) for left, wanted in moments if left is not None and wanted is not None)
     waits = sorted(float(wait) for life in due if (wait := service_ttft(life)) is not None)
     median = nearest_rank(waits, 0.5) if waits else None
     if not lags:
-        return _Lag(None, None, None, median)
-    return _Lag(nearest_rank(lags, 0.5), nearest_rank(lags, 0.99), lags[-1], median)
+        return _Lag(0, None, None, None, median)
+    return _Lag(len(lags), nearest_rank(lags, 0.5), nearest_rank(lags, 0.99), lags[-1], median)
 
 
-def _pace_of(due: Sequence[ClientLife], window: ClientWindow, lag: _Lag, limits: ValidityLimits) -> _Pace:
+def _pace_of(due: Sequence[ClientLife], window: ClientWindow, lag: _Lag, limits: ValidityLimits, when: _When) -> _Pace:
     intended = [life for life in due if life.intended_at is not None]
     if not intended:
         return _Pace(None, None, None)
     achieved: list[float | None] = []
     for level in (limits.valid, limits.degraded):
         latest = window.measured.ends_at + _lag_limit(level, lag)
-        in_time = sum(_left_by(life, latest) for life in intended)
+        in_time = sum(_left_by(life, latest, when) for life in intended)
         achieved.append(share(in_time, len(intended)))
     return _Pace(len(intended), achieved[0], achieved[1])
 
 
-def _left_by(life: ClientLife, latest: float) -> bool:
-    if life.sent_at is None:
-        return life.outcome is not Outcome.NOT_SENT
-    return life.sent_at - (life.connect_ns or 0) <= latest
+def _left_by(life: ClientLife, latest: float, when: _When) -> bool:
+    left = when(life)
+    return life.outcome is not Outcome.NOT_SENT if left is None else left <= latest
+
+
+def _excuse(due: Sequence[ClientLife], window: ClientWindow, limits: ValidityLimits) -> str:
+    """Why an invalid run is only degraded: what connecting took made it so; empty if it did not."""
+    lag = _lag_of(due, _began_to_connect_at)
+    pace = _pace_of(due, window, lag, limits, _began_to_connect_at)
+    if lag.p99 is None or _flag(lag, pace, limits)[0] is Flag.INVALID:
+        return ""
+    return f"connecting took that long: without it {_p99_words(lag)}"
 
 
 def _lag_limit(level: Level, lag: _Lag) -> float:
@@ -232,7 +265,7 @@ def _faults(level: Level, lag: _Lag, achieved: float | None, pace: _Pace) -> tup
     reasons: list[str] = []
     limit = _lag_limit(level, lag)
     if lag.p99 is not None and lag.p99 > limit:
-        reasons.append(f"requests left late: p99 of send lag {_ms(lag.p99)}, more than {_ms(limit)}")
+        reasons.append(f"requests left late: {_p99_words(lag)}, more than {_ms(limit)}")
     if achieved is not None and pace.intended is not None and achieved < level.achieved:
         sent = round(achieved * pace.intended)
         reasons.append(
@@ -240,6 +273,14 @@ def _faults(level: Level, lag: _Lag, achieved: float | None, pace: _Pace) -> tup
             f"({achieved:.1%} of the intended rate, less than {level.achieved:.0%})"
         )
     return tuple(reasons)
+
+
+def _p99_words(lag: _Lag) -> str:
+    """The p99, or the maximum of too few."""
+    assert lag.p99 is not None, "there are lags"
+    if lag.num >= FEWEST_FOR_P99:
+        return f"p99 of send lag {_ms(lag.p99)}"
+    return f"longest send lag {_ms(lag.p99)} (n = {lag.num})"
 
 
 def _at_most_degraded(flag: Flag) -> Flag:

@@ -71,6 +71,11 @@ class TargetFacts(BenchPart, frozen=True, kw_only=True):
     model: str | None = None
     facts: dict[str, Any] = {}
 
+    @property
+    def has_connections(self) -> bool:
+        """Whether requests reach it over connections, of which something can be told."""
+        return self.kind == "http"
+
 
 class ScheduleFacts(BenchPart, frozen=True, kw_only=True):
     """The schedule, fixed before the run.

@@ -86,14 +86,11 @@ def read_result(path: Path) -> BenchResult:
     return decode_result(layout.read(path), file=str(path))
 
 
-def require_comparable(result: BenchResult, *, file: str) -> None:
-    """Refuse a result that no comparison may use.
-
-    Raises:
-        DataError: it is invalid; names the first reason.
-    """
-    if result.validity.flag is Flag.INVALID:
-        raise broken(file, "validity", f"an invalid result is never compared ({result.validity.reasons[0]}); run again")
+def why_not_comparable(result: BenchResult) -> str | None:
+    """Why no comparison may use a result, in a sentence without its name; None if nothing is in the way."""
+    if result.validity.flag is not Flag.INVALID:
+        return None
+    return f"is invalid ({'; '.join(result.validity.reasons)})"
 
 
 def check_point(point: Point, place: str, file: str) -> None:

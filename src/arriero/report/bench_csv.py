@@ -8,6 +8,8 @@ from typing import Final
 
 from arriero.metrics.client_figures import ClientSummary, Distribution, LatencyTable
 from arriero.metrics.client_life import Outcome
+from arriero.metrics.distribution import FEWEST_FOR_P99
+from arriero.metrics.validity import Validity
 from arriero.report.bench_view import BenchView, PointView
 
 _LEADING: Final = (
@@ -30,7 +32,8 @@ _LATENCIES: Final = (
     "service_e2e_ns",
 )
 _FIGURES: Final = ("n", "num_infinite", "p50", "p90", "p95", "p99", "max", "mean")
-_LAG: Final = ("lag_p50_ns", "lag_p99_ns", "lag_max_ns", "achieved", "longest_block_ns", "neighbour_cores")
+_LAG: Final = ("num_lags", "lag_p50_ns", "lag_p99_ns", "lag_max_ns")
+_INSTRUMENT: Final = ("achieved", "longest_block_ns", "neighbour_cores")
 INFINITE: Final = "inf"
 
 
@@ -40,7 +43,7 @@ def as_csv(views: Sequence[BenchView]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     latencies = [f"{who}.{name}.{figure}" for who in ("finished", "all") for name in _LATENCIES for figure in _FIGURES]
     outcomes = [f"outcome.{outcome.value}" for outcome in Outcome]
-    writer.writerow((*_LEADING, *outcomes, *_RATES, *_SHARES, *latencies, *_LAG))
+    writer.writerow((*_LEADING, *outcomes, *_RATES, *_SHARES, *latencies, *_LAG, *_INSTRUMENT))
     for view in views:
         for point in view.points:
             writer.writerow("" if cell is None else cell for cell in _row(view, point))
@@ -59,8 +62,14 @@ def _row(view: BenchView, point: PointView) -> list[object]:
         *(getattr(summary.window, name) for name in _RATES),
         *(None if attainment is None else getattr(attainment, name) for name in _SHARES),
         *_latencies(summary),
-        *(getattr(validity, name) for name in _LAG),
+        *_lags(validity),
+        *(getattr(validity, name) for name in _INSTRUMENT),
     ]  # fmt: skip
+
+
+def _lags(validity: Validity) -> list[object]:
+    is_few = validity.num_lags < FEWEST_FOR_P99
+    return [None if is_few and name == "lag_p99_ns" else getattr(validity, name) for name in _LAG]
 
 
 def _latencies(summary: ClientSummary) -> list[object]:

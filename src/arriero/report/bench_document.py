@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from arriero.core.version import VERSION
-from arriero.metrics.client_figures import ClientSummary, LatencyTable
+from arriero.metrics.client_figures import ClientSummary, Distribution, LatencyTable
 from arriero.metrics.definitions import Definitions
 from arriero.metrics.validity import Flag, Validity
 from arriero.report.bench_facts import machine_rows, result_rows, run_rows, schedule_rows, target_rows
@@ -21,6 +21,7 @@ from arriero.report.bench_tables import (
 from arriero.report.bench_traits import comparison_of
 from arriero.report.bench_view import BenchView, PointView
 from arriero.report.client_words import LABELS, figure_of
+from arriero.report.comparison import Comparison
 from arriero.report.document import (
     Alert,
     Badge,
@@ -35,7 +36,7 @@ from arriero.report.document import (
     Text,
     present,
 )
-from arriero.report.overview import Row, overview
+from arriero.report.overview import Row, overview, with_ratios
 from arriero.report.written import Unit, written
 
 MADE_BY: Final = f"Made by arriero {VERSION}."
@@ -64,7 +65,7 @@ def bench_document(views: Sequence[BenchView], definitions: Definitions, picture
     """
     comparison = comparison_of(views)
     sections = [
-        Section(key="overview", heading="Overview", parts=(_overview(views),)),
+        Section(key="overview", heading="Overview", parts=(_overview(views, comparison),)),
         _pictured("load", "Over the load", "sweep", pictures),
         _pictured("distributions", "Distributions", "cdf", pictures),
     ]
@@ -118,28 +119,40 @@ def _cautions(views: Sequence[BenchView]) -> list[Part]:
     return found
 
 
-def _overview(views: Sequence[BenchView]) -> Table:
+def _overview(views: Sequence[BenchView], comparison: Comparison) -> Table:
+    """Behind the figures of all but the first result, how many times the first one's, where that may be said."""
     points = [(view, point) for view in views for point in view.points]
+    num_first = len(views[0].points) if len(views) > 1 and comparison.is_fair else 0
     rows = [
         Row("validity", [point.point.validity.flag.value for _, point in points], "whether the client kept up"),
         Row("evidence", [view.result.evidence.value for view, _ in points], "what the figures are"),
     ]
     for name, label, definition in _RATES:
-        rates = [getattr(point.summary.window, name) for _, point in points]
-        rows.append(Row(label, [written(rate, Unit.RATE) for rate in rates], definition))
+        rates: list[float | None] = [getattr(point.summary.window, name) for _, point in points]
+        cells = [written(rate, Unit.RATE) for rate in rates]
+        rows.append(Row(label, with_ratios(cells, rates, _bases(rates, num_first), Unit.RATE), definition))
     for name in _LATENCIES:
         for figure in ("p50", "p99"):
-            tables = [_everybody(point.summary) for _, point in points]
-            cells = [figure_of(getattr(table, name), figure) for table in tables]
+            found: list[Distribution | None] = [getattr(_everybody(point.summary), name) for _, point in points]
+            values = [None if each is None else getattr(each, figure) for each in found]
+            cells = [figure_of(each, figure) for each in found]
+            cells = with_ratios(cells, values, _bases(values, num_first), Unit.TIME)
             definition = "of all requests; ∞: falls among failures" if figure == "p50" else "none below 100 samples"
             rows.append(Row(f"{LABELS[name]} {figure} (ms)", cells, definition))
     rows.append(Row("served", [_served(point.summary) for _, point in points], "normal ends / submitted"))
     if any(point.summary.attainment is not None for _, point in points):
         cells = [_good(point.summary) for _, point in points]
         rows.append(Row("good of submitted", cells, "ended normally within every objective / submitted"))
-    return overview([point.label for _, point in points], rows, "Over the measured window")
+    caption = f"Over the measured window{_BRACKETS if num_first else ''}"
+    return overview([point.label for _, point in points], rows, caption)
 
 
+def _bases(values: Sequence[float | None], num_first: int) -> list[float | None]:
+    """The same point of the first result, which has so many; None for its own ones, and for all if it has 0."""
+    return [values[place % num_first] if place >= num_first > 0 else None for place in range(len(values))]
+
+
+_BRACKETS: Final = "; in brackets: times the figure of the first result at the same point"
 _LATENCIES: Final = ("ttft_ns", "itl_ns", "e2e_ns")
 _RATES: Final = (
     ("offered_per_s", "offered requests/s", "intended sends; in a closed loop, sends"),
@@ -173,7 +186,7 @@ def _point(view: BenchView, point: PointView, definitions: Definitions, pictures
     more = [
         rate_table(summary),
         attainment_table(summary),
-        instrument_table(summary, facts.validity),
+        instrument_table(summary, facts.validity, has_connections=view.result.target.has_connections),
         load_table(facts.load_before, facts.load_during),
     ]
     alert = validity_alerts([(point.setting or "This run", facts.validity)]) if len(view.points) > 1 else ()

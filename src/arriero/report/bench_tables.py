@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from arriero.metrics.client_figures import ClientSummary, Counts, Distribution, LatencyTable, Rates
+from arriero.metrics.client_figures import ClientSummary, Connections, Counts, Distribution, LatencyTable, Rates
+from arriero.metrics.distribution import FEWEST_FOR_P99
 from arriero.metrics.validity import Validity
 from arriero.record.bench_parts import CalibrationFacts, Offset
 from arriero.record.machine_load import LoadFacts
@@ -133,15 +134,11 @@ def attainment_table(summary: ClientSummary) -> Table | None:
     return Table((_TEXT, Column("value"), _DEFINITION), tuple(rows), "Objectives")
 
 
-def instrument_table(summary: ClientSummary, validity: Validity) -> Table:
+def instrument_table(summary: ClientSummary, validity: Validity, *, has_connections: bool) -> Table:
     """How far the client itself can be trusted, with the limits it is judged by."""
     limits = validity.limits
-    part = f"{written(limits.valid.lag_share, Unit.SHARE)} of the median service TTFT"
-    lag = f"valid: p99 up to the larger of {_ms(limits.valid.lag_ns)} and {part}"
     rows = [
-        ("send lag p50", _ms(validity.lag_p50_ns), "actual - intended send"),
-        ("send lag p99", _ms(validity.lag_p99_ns), f"{lag}; here {_ms(validity.lag_limit_ns)}"),
-        ("send lag max", _ms(validity.lag_max_ns), ""),
+        *_lag_rows(validity),
         (
             "rate achieved",
             written(validity.achieved, Unit.SHARE),
@@ -154,7 +151,7 @@ def instrument_table(summary: ClientSummary, validity: Validity) -> Table:
             f"valid: at most {limits.neighbour_cores:g}",
         ),
     ]
-    lengths, connections = summary.lengths, summary.connections
+    lengths = summary.lengths
     rows.extend([
         (
             "tokens a chunk",
@@ -172,15 +169,31 @@ def instrument_table(summary: ClientSummary, validity: Validity) -> Table:
             "than asked for, of normal ends",
         ),
         ("prompts of another length", written(lengths.other_prompt, Unit.COUNT), "by the server's own count"),
-        (
-            "connections opened",
-            written(connections.opened, Unit.COUNT),
-            f"{connections.reused:,} requests used one that was open",
-        ),
+        _connection_row(summary.connections) if has_connections else ("connections opened", UNDEFINED, "has none"),
     ])
     return Table(
         (_TEXT, Column("value"), Column("what it means", is_number=False, is_small=True)), tuple(rows), "The instrument"
     )
+
+
+def _lag_rows(validity: Validity) -> list[tuple[str, str, str]]:
+    """Of few requests there is no p99; the limit is for their maximum then."""
+    level, few = validity.limits.valid, 0 < validity.num_lags < FEWEST_FOR_P99
+    part = f"{written(level.lag_share, Unit.SHARE)} of the median service TTFT"
+    bound = f"up to the larger of {_ms(level.lag_ns)} and {part}; here {_ms(validity.lag_limit_ns)}"
+    median = ("send lag p50", _ms(validity.lag_p50_ns), "actual - intended send")
+    if few:
+        return [median, (f"send lag max (n = {validity.num_lags})", _ms(validity.lag_max_ns), f"valid: {bound}")]
+    return [
+        median,
+        ("send lag p99", _ms(validity.lag_p99_ns), f"valid: p99 {bound}"),
+        ("send lag max", _ms(validity.lag_max_ns), ""),
+    ]
+
+
+def _connection_row(connections: Connections) -> tuple[str, str, str]:
+    opened = written(connections.opened, Unit.COUNT)
+    return "connections opened", opened, f"{connections.reused:,} requests used one that was open"
 
 
 def calibration_table(calibration: CalibrationFacts) -> Table:
@@ -193,7 +206,9 @@ def calibration_table(calibration: CalibrationFacts) -> Table:
             label,
             written(known / 1e3, Unit.TIME),
             written(offset.n, Unit.COUNT),
-            *(_fine(value) for value in (offset.p50_ns, offset.p99_ns, offset.max_ns)),
+            _fine(offset.p50_ns),
+            _fine(offset.p99_ns) if offset.n >= FEWEST_FOR_P99 else UNDEFINED,
+            _fine(offset.max_ns),
         )
         for label, known, offset in named
         if offset is not None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from arriero.record.bench_result import why_not_comparable
 from arriero.report.bench_view import BenchView
 from arriero.report.comparison import Comparison, compared
 
@@ -10,8 +11,13 @@ WORKLOAD: Final = "workload"
 
 
 def comparison_of(views: Sequence[BenchView]) -> Comparison:
-    """The schedules decide: their hashes cover times, prompts, lengths and cancellations of every point."""
-    return compared([view.name for view in views], [_traits(view) for view in views], WORKLOAD)
+    """The schedules decide: their hashes cover times, prompts, lengths and cancellations of every point.
+
+    An invalid result is never compared, whatever it was asked.
+    """
+    reasons = {view.name: why_not_comparable(view.result) for view in views}
+    excluded = {name: why for name, why in reasons.items() if why is not None}
+    return compared([view.name for view in views], [_traits(view) for view in views], WORKLOAD, excluded)
 
 
 def _traits(view: BenchView) -> dict[str, str | None]:

@@ -6,7 +6,7 @@ Moments are whole microseconds kept as float64, exact up to 2^53; NaN is a momen
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, repeat
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -105,6 +105,22 @@ class StepTable:
         self._ended_at.append(ended_at)
         for name, column in self._values.items():
             column.append(values[name])
+
+    def add_equal(
+        self, began_at: float, ends: Sequence[float], values: Mapping[str, int], moving: Mapping[str, Sequence[int]]
+    ) -> None:
+        """Take steps that follow each other at once.
+
+        Args:
+            began_at: of the first one.
+            ends: of each.
+            values: that they share.
+            moving: those that they do not, one for each step; both together have every field.
+        """
+        self._began_at.extend((began_at, *ends[:-1]))
+        self._ended_at.extend(map(float, ends))  # also of an array of another kind
+        for name, column in self._values.items():
+            column.extend(iter(moving[name]) if name in moving else repeat(values[name], len(ends)))
 
     def columns(self) -> StepColumns | None:
         """All of them; None without any."""

@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from arriero.metrics.paired_figures import verdict_interval
 from arriero.record.bench_compare_parts import CompareCell
 from arriero.report.compare_view import CompareView
 
 _LEADING: Final = ("validity", "comparison", "evidence", "status", "a", "b", "setting", "order", "metric", "decides")
-_VERDICT: Final = (
-    "verdict", "median_ratio", "low", "high", "exact_low", "exact_high", "confidence", "floor", "margin", "num_pairs",
-    "above", "below", "equal", "sign_p_value",
-)  # fmt: skip
+_INTERVALS: Final = ("low", "high", "bootstrap_low", "bootstrap_high", "exact_low", "exact_high")  # the first: of both
+_FIGURES: Final = ("confidence", "floor", "margin", "num_pairs", "above", "below", "equal", "sign_p_value")
+_VERDICT: Final = ("verdict", "median_ratio", *_INTERVALS, *_FIGURES)
 
 
 def as_csv(views: Sequence[CompareView]) -> str:
@@ -41,4 +41,7 @@ def _verdict(cell: CompareCell, metric: str) -> list[object]:
     if verdict is None:
         return [*(None for _ in _VERDICT), None, None, cell.withheld.get(metric)]
     sides = (None if side is None else side.median for side in (verdict.a, verdict.b))
-    return [verdict.verdict.value, *(getattr(verdict, name) for name in _VERDICT[1:]), *sides, None]
+    ends = verdict_interval(verdict) or (None, None)
+    intervals = (*ends, verdict.low, verdict.high, verdict.exact_low, verdict.exact_high)
+    figures = (getattr(verdict, name) for name in _FIGURES)
+    return [verdict.verdict.value, verdict.median_ratio, *intervals, *figures, *sides, None]

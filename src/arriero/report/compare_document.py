@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from arriero.core.version import VERSION
+from arriero.metrics.paired_figures import verdict_interval
 from arriero.metrics.paired_verdict import NoiseFloor, PairedVerdict, Verdict
 from arriero.record.bench_compare_parts import CompareCell, Search
 from arriero.report.bench_document import LEVELS, validity_alerts
 from arriero.report.bench_facts import machine_rows, run_rows, target_rows
 from arriero.report.bench_tables import calibration_table
 from arriero.report.bench_view import setting_words
+from arriero.report.compare_sides import flag_lines, side_lines
 from arriero.report.compare_view import WORDS, CompareView
 from arriero.report.document import (
     Alert,
@@ -33,8 +35,8 @@ MADE_BY: Final = f"Made by arriero {VERSION}."
 _HOW: Final = (
     (
         "A ratio is B / A, the median over pairs of rounds that ran next to each other in an interleaved order. The "
-        "interval is a bootstrap over pairs; a verdict needs 1 to lie outside of it and of the exact order-statistic "
-        "interval, and the median outside of the noise floor."
+        "interval is the least that holds both intervals of that median, a bootstrap over pairs and the exact one "
+        "between order statistics; a verdict needs 1 to lie outside of it, and the median outside of the noise floor."
     ),
     (
         "The noise floor is what the first side differs from itself by (A/A). Not resolved means that the difference, "
@@ -72,7 +74,8 @@ def _lead(view: CompareView) -> list[Part]:
         found.extend(validity_alerts([(view.name, result.validity)]))
     if result.status != "done":
         found.append(Alert(Level.BAD, f"{view.name} {result.status}: {result.error or 'no reason is recorded'}."))
-    found.append(Text(f"A is `{result.a.name}`, B is `{result.b.name}`; every verdict speaks of B against A."))
+    found.extend(Text(f"{line}.") for line in side_lines(result))
+    found.append(Text("Every verdict speaks of B against A."))
     return found
 
 
@@ -84,6 +87,7 @@ def _sections(view: CompareView, pictures: Mapping[str, Picture]) -> list[Sectio
         parts=present([
             pictures.get(f"ratios-{view.key}"),
             _verdict_table(view),
+            *(Text(f"{line}.") for line in flag_lines(result)),
             *_cautions(view),
             *(each for name, each in pictures.items() if name.startswith(f"rounds-{view.key}-")),
         ]),
@@ -137,8 +141,8 @@ def _verdict_cells(verdict: PairedVerdict | None, floor: NoiseFloor | None, with
         return (*(UNDEFINED,) * 4, shown_floor, UNDEFINED, without)
     a, b = (UNDEFINED if side is None else f"{side.median:,.4g}" for side in (verdict.a, verdict.b))
     middle = UNDEFINED if verdict.median_ratio is None else f"{verdict.median_ratio:.3f}"
-    has_ends = verdict.low is not None and verdict.high is not None
-    interval = f"{verdict.low:.3f} to {verdict.high:.3f}" if has_ends else UNDEFINED
+    ends = verdict_interval(verdict)
+    interval = UNDEFINED if ends is None else f"{ends.low:.3f} to {ends.high:.3f}"
     return a, b, middle, interval, shown_floor, written(verdict.num_pairs, Unit.COUNT), WORDS[verdict.verdict]
 
 

@@ -10,9 +10,9 @@ from arriero.report.drawing import Drawn
 
 _MOST_PANELS: Final = 3
 _RATIO_WORDS: Final = (
-    "Diamond: median of B / A over pairs, filled where the metric decides; bar: its interval; strokes: each pair; "
-    "grey: the noise floor of A against itself. A median inside of the grey, or an interval that holds 1, resolves "
-    "nothing."
+    "Diamond: median of B / A over pairs, filled where the metric decides; bar: the interval that its verdict rests "
+    "on; strokes: each pair; grey: the noise floor of A against itself. A median inside of the grey, or an interval "
+    "that holds 1, resolves nothing."
 )
 _ROUND_WORDS: Final = (
     "Each round of each side, in the order of running; hollow marks are warm-ups, A against itself, and checks, which "

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from arriero.metrics.paired_figures import verdict_interval
 from arriero.metrics.paired_verdict import PairedVerdict, Verdict
 from arriero.record.bench_compare import CompareResult
 from arriero.record.bench_compare_check import pairs_of
@@ -37,7 +38,7 @@ class Interval(NamedTuple):
     label: str
     verdict: Verdict
     middle: float  # median of b / a
-    low: float
+    low: float  # of the interval that the verdict rests on
     high: float
     floor: float | None
     ratios: tuple[float, ...]  # b / a of each pair
@@ -80,15 +81,16 @@ def intervals(view: CompareView) -> list[Interval]:
 
 
 def _interval(cell: CompareCell, question: Question, verdict: PairedVerdict) -> Interval | None:
-    if verdict.median_ratio is None or verdict.low is None or verdict.high is None:
+    ends = verdict_interval(verdict)
+    if verdict.median_ratio is None or ends is None:
         return None
     words = setting_words(cell.setting)
     return Interval(
         label=f"{words}: {question.metric}" if words else question.metric,
         verdict=verdict.verdict,
         middle=verdict.median_ratio,
-        low=verdict.low,
-        high=verdict.high,
+        low=ends.low,
+        high=ends.high,
         floor=verdict.floor,
         ratios=tuple(b / a for a, b in pairs_of(cell, question.metric) if a > 0 and b > 0),
         decides=question.decides,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from arriero.report.document import Alert, Column, Fold, Level, Part, Table
@@ -20,16 +21,30 @@ class Comparison:
         names: of the results, in their order.
         traits: trait → text of each result; None where its file does not say.
         decisive: the trait without whose equality no figure may be compared.
+        excluded: name of a result that no comparison accepts → why, such as `is invalid (...)`.
     """
 
     names: tuple[str, ...]
     traits: Mapping[str, tuple[str | None, ...]]
     decisive: str
+    excluded: Mapping[str, str]
 
     @property
     def is_fair(self) -> bool:
-        """Whether all were asked the same."""
-        return _is_same(self.traits[self.decisive])
+        """Whether figures may be held against one another: all were asked the same, and none is excluded."""
+        return _is_same(self.traits[self.decisive]) and not self.excluded
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing is compared; None if it may be, or there is one result only."""
+        if len(self.names) < 2 or self.is_fair:
+            return None
+        found = [f"{name} {why}" for name, why in self.excluded.items()]
+        if not _is_same(self.traits[self.decisive]):
+            is_known = None not in self.traits[self.decisive]
+            why = "have different workloads" if is_known else "cannot be shown to have the same workload"
+            found.insert(0, f"The {len(self.names)} results {why}")
+        return "; ".join(found)
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -48,13 +63,10 @@ class Comparison:
 
     def _alert(self) -> Alert:
         count = len(self.names)
-        if not self.is_fair:
-            is_known = None not in self.traits[self.decisive]
-            why = "have different workloads" if is_known else "cannot be shown to have the same workload"
+        if self.obstacle is not None:
             return Alert(
                 Level.BAD,
-                f"The {count} results {why}: their figures stand side by side but must not be compared, "
-                "and no ratios are given.",
+                f"{self.obstacle}: figures stand side by side here but must not be compared, and no ratios are given.",
             )
         others = [name for name in self.differing if name != self.decisive]
         same = f"The {count} results have the same workload"
@@ -78,13 +90,19 @@ class Comparison:
         return Table(columns, tuple(rows), "In what they differ")
 
 
-def compared(names: Sequence[str], traits: Sequence[Mapping[str, str | None]], decisive: str) -> Comparison:
+def compared(
+    names: Sequence[str],
+    traits: Sequence[Mapping[str, str | None]],
+    decisive: str,
+    excluded: Mapping[str, str] = MappingProxyType({}),
+) -> Comparison:
     """Put traits of results side by side; the order of traits is that of their first appearance."""
     found = dict.fromkeys(name for each in traits for name in each)
     return Comparison(
         names=tuple(names),
         traits={name: tuple(each.get(name) for each in traits) for name in found},
         decisive=decisive,
+        excluded=excluded,
     )
 
 

@@ -1,12 +1,14 @@
 """JournalLives: requests put together from the records of a journal.
 
 A request begins with its submission and the `queued` or `rejected` that answers it, in their order. A token comes at
-the commit of its step: as an event where the engine told it, from the rows where a simulator only counted it.
+the commit of its step: as an event where the engine told it, from the rows where a simulator only counted it, then once
+for each of the equal steps of a record. Eight bytes a token.
 """
 
 import hashlib
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from arriero.core.request import CancelReason, FinishReason
@@ -26,6 +28,7 @@ from arriero.record.journal_parts import (
 )
 from arriero.record.journal_schema import StepRecord
 from arriero.report.columns import FAILED, Asked, RequestColumns, RequestTable
+from arriero.report.journal_times import StepTimes
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class _Request:
     asked: SubmitRow
     arrival_at: float
     started_at: float | None = None
-    token_at: list[int] = field(default_factory=list[int])
+    token_at: "array[int]" = field(default_factory=lambda: array("q"))
     ended_at: float | None = None
     outcome: str = Outcome.UNFINISHED.value
     cached: int = 0
@@ -55,39 +58,33 @@ class _Request:
 class JournalLives:
     """Requests by the order of their submission."""
 
-    def __init__(self) -> None:
-        """Start from nothing."""
+    def __init__(self, at: Callable[[float], float]) -> None:
+        """Start from nothing; `at` puts a time of the journal on the line of the view."""
+        self._at = at
         self._requests: list[_Request] = []
         self._alive: dict[int, _Request] = {}  # by the id that its caller gave it
         self._num_known: dict[int, int] = {}  # of those admitted in the latest step
 
-    def add(self, record: StepRecord, at: Callable[[float], float]) -> None:
-        """Take one step; `at` puts a time of the journal on the line of the view."""
-        began_at = at(record.began_at)
-        committed_at = began_at if record.committed_at is None else at(record.committed_at)
+    def add(self, record: StepRecord, times: StepTimes) -> None:
+        """Take one record."""
         asked = deque(message for message in record.messages if isinstance(message, SubmitRow))
         self._num_known = {}
         touched: dict[int, _Request] = {}  # by events of this step, ends included
         for event in record.events:
             match event:
                 case QueuedRow(request=request_id):
-                    self._alive[request_id] = self._ask(asked.popleft(), at)
+                    self._alive[request_id] = self._ask(asked.popleft())
                 case RejectedRow():
-                    rejected = self._ask(asked.popleft(), at)
-                    rejected.outcome, rejected.ended_at = Outcome.REJECTED.value, began_at
+                    rejected = self._ask(asked.popleft())
+                    rejected.outcome, rejected.ended_at = Outcome.REJECTED.value, times.began_at
                 case AdmittedRow(request=request_id) if request_id in self._alive:
                     self._num_known[request_id] = self._alive[request_id].num_tokens
                 case TokenRow() | PreemptedRow() | FinishedRow():
-                    self._follow(event, committed_at, touched)
+                    self._follow(event, times.committed_at, touched)
                 case _:
                     pass
         if record.outcome is not None:
-            put_back = {event.request for event in record.events if isinstance(event, PreemptedRow)}
-            for row in record.plan.rows:
-                request = self._alive.get(row.request) or touched.get(row.request)
-                if request is not None:
-                    _start(request, row, began_at, loses=row.request in put_back)
-                    _count(request, row, record.outcome, (began_at, committed_at))
+            self._compute(record, record.outcome, times, touched)
 
     def end(self, events: tuple[EventRow, ...], now: float) -> None:
         """Take what happened after the last step."""
@@ -116,8 +113,19 @@ class JournalLives:
             )
         return digest.hexdigest()
 
-    def _ask(self, row: SubmitRow, at: Callable[[float], float]) -> _Request:
-        request = _Request(row, at(row.arrival_at))
+    def _compute(self, record: StepRecord, outcome: OutcomeRow, times: StepTimes, touched: dict[int, _Request]) -> None:
+        """Take the rows; a simulator counted their tokens without telling them."""
+        put_back = {event.request for event in record.events if isinstance(event, PreemptedRow)}
+        for row in record.plan.rows:
+            request = self._alive.get(row.request) or touched.get(row.request)
+            if request is None:
+                continue
+            _start(request, row, times.began_at, loses=row.request in put_back)
+            if outcome.came == "counted" and row.wants_logits:
+                request.token_at.extend(times.computed_at)
+
+    def _ask(self, row: SubmitRow) -> _Request:
+        request = _Request(row, self._at(row.arrival_at))
         self._requests.append(request)
         return request
 
@@ -146,17 +154,6 @@ def _start(request: _Request, row: PlannedRow, began_at: float, *, loses: bool) 
     if request.lost and not loses:
         request.recomputed += max(0, request.lost - row.start)
         request.lost = 0
-
-
-def _count(request: _Request, row: PlannedRow, outcome: OutcomeRow, lasted: tuple[float, float]) -> None:
-    """A simulator counted the tokens of a row without telling them."""
-    if outcome.came == "counted" and row.wants_logits:
-        request.token_at.extend(_ends(outcome.times, *lasted))
-
-
-def _ends(times: int, began_at: float, ended_at: float) -> Iterator[int]:
-    """When each of so many equal steps ended that were taken in one."""
-    return (round(began_at + (ended_at - began_at) * number / times) for number in range(1, times + 1))
 
 
 def _outcome(event: FinishedRow) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from arriero.report.document import Column, Table
+from arriero.report.written import Unit, ratio
 
 SIDE_BY_SIDE: Final = 5
 """Results that fit beside the names of their figures."""
@@ -15,6 +16,16 @@ class Row(NamedTuple):
     label: str
     cells: Sequence[str]
     definition: str
+
+
+def with_ratios(
+    cells: Sequence[str], values: Sequence[float | None], bases: Sequence[float | None], unit: Unit
+) -> list[str]:
+    """Rates and latencies with how many times their base they are, in brackets; a base of None leaves it away."""
+    if unit not in {Unit.RATE, Unit.TIME}:
+        return list(cells)
+    times = map(ratio, values, bases)
+    return [f"{cell} ({each})" if each else cell for cell, each in zip(cells, times, strict=True)]
 
 
 def overview(heads: Sequence[str], rows: Sequence[Row], caption: str) -> Table:

@@ -22,9 +22,9 @@ from arriero.report.document import (
 )
 from arriero.report.latencies import ITL, LATENCIES, STATISTICS, Measured
 from arriero.report.measures import GROUPS, OVERVIEW, Group
-from arriero.report.overview import Row, overview
+from arriero.report.overview import Row, overview, with_ratios
 from arriero.report.run_view import WORKLOAD, RunView
-from arriero.report.written import Unit, labelled, ratio, written
+from arriero.report.written import Unit, labelled, written
 
 MADE_BY: Final = f"Made by arriero {VERSION}."
 _HOW: Final = (
@@ -99,18 +99,10 @@ def _overview(every: Sequence[Measured], comparison: Comparison) -> Table:
         values = [measure.of(each) for each in every]
         cells = [written(value, measure.unit) for value in values]
         if shows_ratios:
-            cells[1:] = [
-                _with_ratio(cell, value, values[0], measure.unit)
-                for cell, value in zip(cells[1:], values[1:], strict=True)
-            ]
+            cells = with_ratios(cells, values, [None, *values[:1] * (len(values) - 1)], measure.unit)
         rows.append(Row(labelled(measure.label, measure.unit), cells, measure.definition))
     caption = "In brackets: times the figure of the first run." if shows_ratios else ""
     return overview([each.run.name for each in every], rows, caption)
-
-
-def _with_ratio(cell: str, value: float | None, base: float | None, unit: Unit) -> str:
-    times = ratio(value, base) if unit in {Unit.RATE, Unit.TIME} else ""
-    return f"{cell} ({times})" if times else cell
 
 
 def _distributions(pictures: Mapping[str, Picture]) -> Section:

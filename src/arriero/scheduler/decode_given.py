@@ -6,6 +6,7 @@
 Tokens are only counted: a decode row stores the token that it gives, so nobody knows it beforehand.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from arriero.core.ids import TokenId
@@ -35,6 +36,16 @@ class DecodeGiven(Progress):
         assert self.sequence_id is not None, "a request that decodes holds a sequence"
         return new_row(DecodeRow, (self.request, self.sequence_id, self.num_computed, 0))
 
+    @staticmethod
+    def decode_rows(group: Sequence[Progress]) -> list[DecodeRow]:
+        """What `decode_row` gives for each of several; here at once, since a simulation does little else."""
+        rows: list[DecodeRow] = []
+        for each in group:
+            sequence_id = each.sequence_id
+            assert sequence_id is not None, "a request that decodes holds a sequence"
+            rows.append(new_row(DecodeRow, (each.request, sequence_id, each.num_computed, 0)))
+        return rows
+
     def advance(self, row: Row) -> FinishReason | None:
         """Count the tokens of a row as computed; the end of the known tokens is the beginning of the answer."""
         super().advance(row)
@@ -50,6 +61,22 @@ class DecodeGiven(Progress):
         self.num_computed += times
         self.num_known += times
         return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
+
+    @staticmethod
+    def count_together(
+        group: Sequence[Progress], rows: Sequence[Row], times: int
+    ) -> list[tuple[Progress, FinishReason]]:
+        """What `count` says of each of several that have ended with it; here at once, as above."""
+        decoding, ended = RequestState.DECODING, list[tuple[Progress, FinishReason]]()
+        for each, row in zip(group, rows, strict=True):
+            if each.state is decoding and row.start == each.num_computed:
+                each.num_computed += times
+                each.num_known = num_known = each.num_known + times
+                if num_known >= each.num_allowed:
+                    ended.append((each, FinishReason.LENGTH))
+            elif (reason := each.count(row, times)) is not None:
+                ended.append((each, reason))
+        return ended
 
     def append(self, token: TokenId) -> FinishReason | None:
         """Count the token of a decode row."""

@@ -147,7 +147,7 @@ class StepDraft:
         number = len(group)
         if number > self._rows_left or number > self._sequences_left:
             return False
-        rows = [progress.decode_row() for progress in group]
+        rows = group[0].decode_rows(group) if group else []
         sequence_ids = [row.sequence_id for row in rows]
         if not self._room.extend_each(sequence_ids):
             return False

@@ -8,7 +8,7 @@ A step closes part of the gap. Prefill in chunks, decode and a resume after pree
     computed  c c c                       five prompt rows and three generated ones to go: prefill
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, cast
 
 from arriero.core.errors import InvariantViolation
@@ -128,6 +128,11 @@ class Progress:
         """The last known token as a row of a plan."""
         return new_row(DecodeRow, (self.request, self.held_sequence, self.num_computed, self._known[-1]))
 
+    @staticmethod
+    def decode_rows(group: Sequence["Progress"]) -> list[DecodeRow]:
+        """What `decode_row` gives for each of several, which are of this class."""
+        return [each.decode_row() for each in group]
+
     def advance(self, row: Row) -> FinishReason | None:
         """Count the tokens of a row as computed; returns why the request has ended with them, or None.
 
@@ -154,6 +159,14 @@ class Progress:
         self.num_computed += times - 1
         self.num_known += times
         return FinishReason.LENGTH if self.num_known >= self.num_allowed else None
+
+    @staticmethod
+    def count_together(
+        group: Sequence["Progress"], rows: Sequence[Row], times: int
+    ) -> list[tuple["Progress", FinishReason]]:
+        """What `count` says of each of several, which are of this class; only those that have ended."""
+        reasons = [(each, each.count(row, times)) for each, row in zip(group, rows, strict=True)]
+        return [(each, reason) for each, reason in reasons if reason is not None]
 
     def ends_with(self, token: TokenId) -> bool:
         """Whether this token ends the answer without being emitted."""

@@ -341,10 +341,9 @@ class Scheduler:
             self._step = plan.step + times - 1  # the last of these steps
             self._slots.go_on_to(self._step)
             self._kv.grow_together([row.sequence_id for row in plan.rows], times - 1)
-        for row, progress in zip(plan.rows, self._lives.of_rows(plan.rows), strict=True):
-            reason = progress.count(row, times)
-            if reason is not None:
-                self._lives.finish(progress, reason)
+        group = self._lives.of_rows(plan.rows)
+        for progress, reason in group[0].count_together(group, plan.rows, times):
+            self._lives.finish(progress, reason)
 
     def _take_token(self, progress: Progress, row: Row, token: TokenId) -> None:
         if progress.ends_with(token):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from operator import sub
 
 from arriero.core.events import Finished
-from arriero.core.plan import DecodeRow, Row
+from arriero.core.plan import DecodeRow
 from arriero.record.lab_rows import RequestRow, State, exact
 from arriero.sim.simulator import SimulatedStep
 from arriero.workload.records import WorkloadRecord
@@ -26,43 +26,74 @@ class _Life:
 
 
 class LabLives:
-    """Reads steps as they happen; eight bytes a token."""
+    """Reads steps as they happen; eight bytes a token.
+
+    Mostly everybody who has started gets a token in each step. Such steps are only noted, and a request takes over the
+    times of all of them at once: when it ends, or when there is a step in which somebody gets none.
+    """
 
     def __init__(self, ordered: Sequence[WorkloadRecord]) -> None:
         """`ordered` is by internal id, from 1."""
         self._lives = [_Life(record) for record in ordered]
+        self._common = array("q")  # the ends of steps in which all who decode got a token
+        self._since: dict[int, int] = {}  # who decodes, by index → the number of common steps before its own
         self.ended_at = 0
 
     def add(self, step: SimulatedStep) -> None:
         """Take over what a step did."""
-        if step.outcome is None:
-            self.ended_at = int(step.ended_at)
+        self.ended_at = int(step.ended_at)
+        plan, ends = step.plan, step.ends
+        if not ends:
             return
-        lives, ends, plan = self._lives, step.ends, step.plan
-        end = self.ended_at = int(step.ended_at)
-        decodes: Sequence[Row] = plan.rows
+        if plan.shape.decode_rows == len(self._since):
+            self._common.extend(map(int, ends))
+        else:
+            self._add_singly(step)
         if plan.shape.prefill_chunks:
             self._admit(step)
-            decodes = [row for row in decodes if type(row) is DecodeRow]
-        if len(ends) == 1:
-            for row in decodes:
-                lives[row.request.request_id - 1].times.append(end)
-        else:
-            times = array("q", map(int, ends))
-            for row in decodes:
-                lives[row.request.request_id - 1].times.extend(times)
         for event in step.events:
             if type(event) is Finished:
-                lives[event.request.request_id - 1].finished = end
+                self._finish(event.request.request_id - 1)
+
+    def rows(self) -> Iterator[RequestRow]:
+        """By internal id."""
+        self._take_over()
+        for number, life in enumerate(self._lives, start=1):
+            yield _row(number, life)
 
     def _admit(self, step: SimulatedStep) -> None:
-        """A whole prompt is one chunk, in the step in which its request starts."""
+        """A whole prompt is one chunk, in the step in which its request starts; it decodes from the next one on."""
         for row in step.plan.rows:
             if type(row) is not DecodeRow:
-                life = self._lives[row.request.request_id - 1]
+                index = row.request.request_id - 1
+                life = self._lives[index]
                 life.admitted = int(step.began_at)
                 life.matched = row.start
                 life.scheduled = row.num_rows
+                self._since[index] = len(self._common)
+
+    def _finish(self, index: int) -> None:
+        life = self._lives[index]
+        life.finished = self.ended_at
+        life.times.extend(self._common[self._since.pop(index) :])
+        if not self._since:
+            del self._common[:]
+
+    def _add_singly(self, step: SimulatedStep) -> None:
+        self._take_over()
+        times = array("q", map(int, step.ends))
+        for row in step.plan.rows:
+            if type(row) is DecodeRow:
+                self._lives[row.request.request_id - 1].times.extend(times)
+
+    def _take_over(self) -> None:
+        """Everybody who decodes has its tokens; nothing is common any more."""
+        if not self._common:
+            return
+        for index, since in self._since.items():
+            self._lives[index].times.extend(self._common[since:])
+        del self._common[:]
+        self._since = dict.fromkeys(self._since, 0)
 
     @property
     def num_submitted(self) -> int:
@@ -88,11 +119,6 @@ class LabLives:
     def num_generated(self) -> int:
         """Tokens given."""
         return sum(len(life.times) for life in self._lives)
-
-    def rows(self) -> Iterator[RequestRow]:
-        """By internal id."""
-        for number, life in enumerate(self._lives, start=1):
-            yield _row(number, life)
 
 
 def _row(number: int, life: _Life) -> RequestRow:

@@ -254,5 +254,7 @@ def _equal_ends(end: Time, duration: Time, steps: int, until: Time | None) -> Se
     return ends
 
 
-def _earliest(*times: Time | None) -> Time | None:
-    return min((time for time in times if time is not None), default=None)
+def _earliest(one: Time | None, other: Time | None) -> Time | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -324,6 +324,14 @@ def test_too_few_rounds_for_any_verdict_are_refused(tmp_path: Path) -> None:
         replace(little_plan(tmp_path), num_rounds=4).check()
 
 
+def test_a_lower_confidence_does_not_allow_fewer_rounds_than_a_drift_needs_to_be_seen(tmp_path: Path) -> None:
+    plan = little_plan(tmp_path)
+    with pytest.raises(ConfigError, match="--rounds 4: no verdict at 80% confidence can come of less than 6"):
+        replace(plan, num_rounds=4, rules=replace(plan.rules, confidence=0.8)).check()
+    with pytest.raises(ConfigError, match="--rounds 6: no verdict at 99% confidence can come of less than 8"):
+        replace(plan, num_rounds=6, rules=replace(plan.rules, confidence=0.99)).check()
+
+
 def test_odd_rounds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="7 rounds: use an even number"):
         replace(little_plan(tmp_path), num_rounds=7).check()

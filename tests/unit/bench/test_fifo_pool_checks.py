@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from arriero.bench.experiments.contexts import ContextShape, ModelSettings, open_model
 from arriero.bench.fifo_pool import PoolCounts
-from arriero.bench.fifo_pool_checks import broken_rules, hashes
+from arriero.bench.fifo_pool_checks import ControlRuns, broken_rules, control_rules, hashes
+from arriero.bench.fifo_pool_control import hindered_plan, mixed_plan, serial_plan
 from arriero.bench.fifo_pool_figures import pool_figures
 from arriero.bench.fifo_pool_plan import PoolPlan
 from arriero.bench.fifo_pool_request import PoolLife, PoolOutcome
-from arriero.bench.fifo_pool_runners import PoolRun
+from arriero.bench.fifo_pool_runners import PoolRun, Runner, run_pool
 
 MS = 1_000_000
 
@@ -111,3 +113,86 @@ def test_failed_and_cancelled_requests_are_in_no_latency() -> None:
 def test_hashes_of_whole_answers_only() -> None:
     assert list(hashes(RUN)) == [2, 4]
     assert list(hashes(with_life(0, outcome=PoolOutcome.CANCELLED))) == [4]
+
+
+# ── gate G45 ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module", params=list(Runner))
+def control(request: pytest.FixtureRequest) -> ControlRuns:
+    """The three runs of the gate, small, without a model."""
+    plans = (mixed_plan((1, 2), (2, 3)), serial_plan((1, 2), 2), hindered_plan((1, 2), 2))
+    with open_model(ModelSettings(backend="synthetic", call_s=0.0005)) as source:
+        shape = ContextShape(num_sequences=1, positions=8, threads=1)
+        mixed, serial, hindered = (run_pool(request.param, plan, lambda: source.make(shape)) for plan in plans)
+    return ControlRuns(mixed=mixed, serial=serial, hindered=hindered)
+
+
+def promised(control: ControlRuns) -> dict[int, int]:
+    return {budget: values[0] for budget, values in hashes(control.mixed).items()}
+
+
+def wrong(control: ControlRuns, engine: dict[int, int]) -> set[tuple[str, str]]:
+    return {(rule.run, rule.name) for rule in control_rules(control, engine) if not rule.holds}
+
+
+def counted(run: PoolRun, **change: object) -> PoolRun:
+    assert run.counts is not None
+    return replace(run, counts=replace(run.counts, **change))  # type: ignore[arg-type]  # fields of a table
+
+
+def test_sound_runs_of_the_gate_keep_every_rule(control: ControlRuns) -> None:
+    rules = list(control_rules(control, promised(control)))
+    assert [rule for rule in rules if not rule.holds] == []
+    assert {rule.run for rule in rules} == {"mixed", "serial", "hindered"}
+    assert {rule.name: rule.seen for rule in rules if rule.run == "mixed" and "hashes" not in rule.name} == {
+        "broken_rules": "none", "ok": 6, "acquires": 4, "releases": 4, "bypassed": 2, "decode_calls": 10,
+        "wakes": pool_figures(control.mixed).waits,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda runs: runs._replace(mixed=counted(runs.mixed, releases=3)), {("mixed", "releases")}),
+        (lambda runs: runs._replace(mixed=counted(runs.mixed, acquires=5)), {("mixed", "acquires")}),
+        (lambda runs: runs._replace(mixed=counted(runs.mixed, wakes=99)), {("mixed", "wakes")}),
+        (lambda runs: runs._replace(mixed=replace(runs.mixed, decode_calls=11)), {("mixed", "decode_calls")}),
+        (lambda runs: runs._replace(mixed=ended(runs.mixed, 0)), {("mixed", "ok")}),
+        (lambda runs: runs._replace(serial=counted(runs.serial, peak=2)), {("serial", "peak")}),
+        (lambda runs: runs._replace(serial=later(runs.serial)), {("serial", "order")}),
+        (lambda runs: runs._replace(hindered=counted(runs.hindered, releases=1)), {("hindered", "releases")}),
+        (lambda runs: runs._replace(hindered=ended(runs.hindered, 0)), {("hindered", "errors"), ("hindered", "ok")}),
+    ],
+)
+def test_each_rule_of_the_gate_can_be_broken(
+    control: ControlRuns, change: Callable[[ControlRuns], ControlRuns], expected: set[tuple[str, str]]
+) -> None:
+    found = wrong(change(control), promised(control))
+    assert expected <= found
+    assert {run for run, _ in found} == {run for run, _ in expected}
+
+
+def test_answers_that_are_not_those_of_the_engine_break_the_gate(control: ControlRuns) -> None:
+    engine = promised(control)
+    assert wrong(control, {**engine, 3: 7}) == {("mixed", "hashes_3")}
+    assert wrong(control, {**engine, 2: 7}) == {("mixed", "hashes_2"), ("hindered", "hashes")}
+    assert wrong(control, {2: engine[2]}) == {("mixed", "hashes_3")}
+
+
+def test_failures_that_were_wanted_have_to_be_there(control: ControlRuns) -> None:
+    rules = control_rules(control, promised(control), errors={"decode_failed": 1})
+    assert {(rule.run, rule.name) for rule in rules if not rule.holds} == {("hindered", "errors"), ("hindered", "ok")}
+
+
+def ended(run: PoolRun, number: int) -> PoolRun:
+    """One request ended in an error."""
+    lives = list(run.lives)
+    lives[number] = replace(lives[number], outcome=PoolOutcome.ERROR, error="decode_failed")
+    return replace(run, lives=tuple(lives))
+
+
+def later(run: PoolRun) -> PoolRun:
+    """The first request ended last."""
+    first, *others = run.lives
+    return replace(run, lives=(replace(first, ended_at=run.ended_at + 1), *others))

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -142,6 +142,14 @@ def test_every_context_is_closed_also_if_one_cannot_be_made(runner: Runner) -> N
     assert len(closed) == 2
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where whoever runs the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class PressesCtrlC(Fault):
     """Interrupts the main thread during a call."""
 
@@ -151,6 +159,7 @@ class PressesCtrlC(Fault):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_run_before_its_contexts_are_closed(runner: Runner) -> None:
     closed: list[int] = []
 
@@ -169,6 +178,7 @@ def test_ctrl_c_ends_a_run_before_its_contexts_are_closed(runner: Runner) -> Non
     assert [backend.num_calls for backend in backends] == num_calls
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_run_of_an_engine() -> None:
     plan = replace(PLAN, requests=1_000_000)
     with pytest.raises(KeyboardInterrupt):

@@ -68,10 +68,24 @@ def test_the_command_line_says_what_the_options_say() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--first-s", "-1"], ["--first-s", "x"], ["--chunks", "0"], ["--port", "-1"], ["--stall-at-s", "1"]]
+    ("words", "says"),
+    [
+        (["--first-s", "-1"], "argument --first-s: -1 is no time; give 0 or more seconds, such as 0.05"),
+        (["--gap-s", "x"], "argument --gap-s: x is no time; give 0 or more seconds, such as 0.05"),
+        (["--gap-s", "inf"], "argument --gap-s: inf is no time; give 0 or more seconds, such as 0.05"),
+        (
+            ["--chunks", "0"],
+            "argument --chunks: 0 is no number of chunks; give a whole number from 1 to 1000000 or max_tokens",
+        ),
+        (["--tokens-per-chunk", "two"], "two is no number; give a whole number from 1 to 1000000"),
+        (["--port", "-1"], "argument --port: -1 is no port; give a whole number from 0 to 65535"),
+        (["--port", "abc"], "argument --port: abc is no port; give a whole number from 0 to 65535"),
+        (["--port", "65536"], "argument --port: 65536 is no port; give a whole number from 0 to 65535"),
+        (["--stall-at-s", "1"], "--stall-at-s and --stall-for-s belong together: give both or none"),
+    ],
 )
-def test_a_wrong_command_line_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_is_refused(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         read_words(words)
     assert caught.value.code == 2
-    assert "error:" in capsys.readouterr().err
+    assert capsys.readouterr().err.rstrip().endswith(says)

@@ -107,13 +107,53 @@ def test_failures_do_not_hide_lag() -> None:
     assert (found.flag, found.median_service_ttft_ns) == (Flag.INVALID, None)
 
 
-def test_a_server_that_accepts_slowly_or_not_at_all_is_no_fault_of_the_generator() -> None:
-    slow = [steady(f"r{k}", k / 20, sent=k / 20 + 0.3, wait=0.4, connect_ns=ns(0.299)) for k in range(100)]
-    assert judge_validity(slow).flag is Flag.VALID
-    assert judge_validity(slow).lag_max_ns == pytest.approx(ns(0.001))
+def connecting(took: float, *, late: float = 0.001, wait: float = 0.1, count: int = 100) -> list[ClientLife]:
+    """Requests that leave `late` seconds late on connections of their own, each of which took so long to open."""
+    lag = took + late
+    return [steady(f"r{k}", k / 20, sent=k / 20 + lag, wait=wait + lag, connect_ns=ns(took)) for k in range(count)]
+
+
+def test_lag_is_actual_minus_intended_send_whatever_it_was_spent_on() -> None:
+    found = judge_validity(connecting(0.003))
+    assert (found.flag, found.num_lags) == (Flag.VALID, 100)
+    assert found.lag_p99_ns == found.lag_max_ns == pytest.approx(ns(0.004))
+    slower = judge_validity(connecting(0.008))
+    assert slower.flag is Flag.DEGRADED
+    assert slower.lag_p99_ns == pytest.approx(ns(0.009))
+    assert slower.reasons == ("requests left late: p99 of send lag 9.0 ms, more than 5.0 ms",)
+
+
+def test_a_lag_that_only_connecting_makes_too_long_is_degraded_and_not_invalid() -> None:
+    found = judge_validity(connecting(0.299))
+    assert found.flag is Flag.DEGRADED
+    assert found.lag_p99_ns == pytest.approx(ns(0.3))
+    late, pace, excuse = found.reasons
+    assert late == "requests left late: p99 of send lag 300.0 ms, more than 20.0 ms"
+    assert pace.startswith("the generator fell behind: 94 of 100 requests were sent in time")
+    assert excuse == "connecting took that long: without it p99 of send lag 1.0 ms"
+
+
+@pytest.mark.parametrize(("late", "flag"), [(0.02, Flag.DEGRADED), (0.0201, Flag.INVALID)])
+def test_connecting_excuses_no_lag_of_the_generators_own(late: float, flag: Flag) -> None:
+    found = judge_validity(connecting(0.3, late=late, wait=0.01))
+    assert found.flag is flag
+    assert any("connecting" in reason for reason in found.reasons) is (flag is Flag.DEGRADED)
+
+
+def test_connecting_excuses_no_blocked_loop() -> None:
+    assert judge_validity(connecting(0.299), longest_block_ns=ns(0.2)).flag is Flag.INVALID
+
+
+def test_a_server_that_refuses_connections_is_no_fault_of_the_generator() -> None:
     dead = [failed(f"f{k}", k / 20, sent=None, error="connection_refused") for k in range(100)]
     found = judge_validity(dead)
-    assert (found.flag, found.achieved, found.lag_p99_ns) == (Flag.VALID, 1.0, None)
+    assert (found.flag, found.achieved, found.lag_p99_ns, found.num_lags) == (Flag.VALID, 1.0, None, 0)
+
+
+def test_of_few_requests_the_longest_lag_is_judged_and_called_so() -> None:
+    found = judge_validity(late(0.3, count=99))
+    assert (found.num_lags, found.lag_p99_ns) == (99, found.lag_max_ns)
+    assert found.reasons[0] == "requests left late: longest send lag 300.0 ms (n = 99), more than 20.0 ms"
 
 
 def test_the_limits_can_be_changed_and_are_in_the_result() -> None:

@@ -17,7 +17,7 @@ from arriero.record.bench_result import (
     decode_result,
     encode_result,
     read_result,
-    require_comparable,
+    why_not_comparable,
     write_result,
 )
 from tests.unit.metrics.client_lives import steady
@@ -238,9 +238,10 @@ def test_a_simulated_result_says_so_and_no_other_does() -> None:
 
 
 def test_an_invalid_result_is_never_compared() -> None:
-    require_comparable(result(point([steady("r", 1.0)])), file="r.json")
-    with pytest.raises(DataError, match=r"an invalid result is never compared \(requests left late"):
-        require_comparable(result(late_point()), file="r.json")
+    assert why_not_comparable(result(point([steady("r", 1.0)]))) is None
+    why = why_not_comparable(result(late_point()))
+    assert why is not None
+    assert why.startswith("is invalid (requests left late: longest send lag 3,000.0 ms (n = 5), more than ")
 
 
 def test_structs_are_closed_and_frozen() -> None:

@@ -22,6 +22,7 @@ QUESTIONS = (
     Question(metric="ttft_p50", higher_is_better=False, decides=False),
 )
 ORDER = "ABBA" * 4
+STARTED_WITH = {"threads": 2, "model_file": "small.gguf", "model_bytes": 91_700_000, "model_sha256": "e" * 64}
 
 
 def comparison(ratios: tuple[float, ...] = (1.3, 1.0), *, seed: int = 1) -> CompareResult:
@@ -41,8 +42,14 @@ def comparison(ratios: tuple[float, ...] = (1.3, 1.0), *, seed: int = 1) -> Comp
         evidence=Evidence.END_TO_END,
         run=RUN,
         machine=MACHINE,
-        a=TargetFacts(name="a peer", kind="http", command=("peer", "--port", "1")),
-        b=TargetFacts(name="arriero", kind="http"),
+        a=TargetFacts(
+            name="a peer", kind="http", command=("peer", "--port", "{port}"), model="small.gguf",
+            facts={"peer": "llama-server", "flags": "", "version": "version: 1 (abc)", **STARTED_WITH},
+        ),
+        b=TargetFacts(
+            name="arriero", kind="http", command=("arriero", "serve", "--port", "{port}"), model="small.gguf",
+            facts={"peer": "arriero", "flags": "--kv unified", **STARTED_WITH},
+        ),
         questions=QUESTIONS,
         calibration=CALIBRATION,
         searches=(

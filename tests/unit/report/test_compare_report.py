@@ -1,14 +1,18 @@
+import csv
+import io
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from arriero.record.bench_compare import CompareResult
+from arriero.report.compare_csv import as_csv
 from arriero.report.compare_document import compare_document
 from arriero.report.compare_pictures import compare_pictures
-from arriero.report.compare_view import CompareView, compare_views
+from arriero.report.compare_view import CompareView, compare_views, intervals
 from arriero.report.document import Alert, Document, Level
 from arriero.report.drawing import as_picture
+from arriero.report.markdown import as_markdown
 from arriero.report.page import as_html
 from tests.unit.report.comparison_files import comparison
 from tests.unit.report.pages import outline
@@ -53,6 +57,33 @@ def test_a_comparison_that_failed_says_so_first() -> None:
     assert [each.level for each in alerts] == [Level.BAD, Level.BAD]
     assert "server b ended" in as_html(made)
     outline(as_html(made))
+
+
+def test_a_table_shows_the_interval_that_the_verdict_rests_on() -> None:
+    found = views(comparison())
+    verdict = found[0].result.cells[0].verdicts["output_throughput"]
+    assert verdict.low is not None
+    assert verdict.high is not None
+    assert verdict.exact_low is not None
+    assert verdict.exact_high is not None
+    low, high = min(verdict.low, verdict.exact_low), max(verdict.high, verdict.exact_high)
+    assert (low, high) != (verdict.low, verdict.high), "else nothing is tested"
+    assert f"| {low:.3f} to {high:.3f} |" in as_markdown(compare_document(found, {}))
+    assert (intervals(found[0])[0].low, intervals(found[0])[0].high) == (low, high)
+    row = next(csv.DictReader(io.StringIO(as_csv(found))))
+    shown = ("low", "high", "bootstrap_low", "bootstrap_high", "exact_low", "exact_high")
+    values = [low, high, verdict.low, verdict.high, verdict.exact_low, verdict.exact_high]
+    assert [float(row[name]) for name in shown] == values
+
+
+def test_what_served_and_what_nobody_searched_is_said() -> None:
+    text = as_markdown(compare_document(views(comparison()), {}))
+    assert "A is `a peer`, version: 1 (abc), 2 threads." in text
+    assert "B is `arriero`, version unknown, 2 threads." in text
+    assert f"Model: small.gguf, 91.7 MB, sha256 {'e' * 64}." in text
+    said = "B: the flags of arriero were not searched (`--b-search default` does it); given: `--kv unified`."
+    assert text.index("B against A, interleaved") < text.index(said) < text.index("Behind the verdicts")
+    assert "A: the flags" not in text, "they were searched"
 
 
 def test_two_comparisons_are_told_apart() -> None:

@@ -40,6 +40,16 @@ def test_other_workloads_are_a_warning_and_a_hash_is_shown_by_its_beginning() ->
     assert table.rows == (("workload", "`aaaaaaaaaaaa…`", "`bbbbbbbbbbbb…`"),)
 
 
+def test_an_excluded_result_is_named_and_nothing_is_compared() -> None:
+    comparison = compared(["a", "b"], [SAME, SAME], "workload", {"b": "is invalid (it was late)"})
+    (found,) = comparison.parts()
+    assert isinstance(found, Alert)
+    assert (found.level, comparison.is_fair) == (Level.BAD, False)
+    assert found.text.startswith("b is invalid (it was late): figures stand side by side here but must not be compared")
+    alone = compared(["b"], [SAME], "workload", {"b": "is invalid (it was late)"})
+    assert (alone.parts(), alone.obstacle) == ((), None)
+
+
 def test_a_workload_that_nobody_knows_is_not_the_same() -> None:
     assert "cannot be shown to have the same workload" in alert(SAME, {**SAME, "workload": None}).text
 

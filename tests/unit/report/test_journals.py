@@ -1,5 +1,6 @@
 """Journals as the live engine writes them: tokens are told, callers cancel, records go missing."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,10 @@ from arriero.report.run_view import RunView
 CELLS = CellsSetup(num_cells=100, num_sequences=2, sequence_limit=100, unified=True)
 
 
-def start(kv: MemorySetup = CELLS, time_line: TimeLine = TimeLine.MICROSECONDS) -> StartRecord:
-    limits = LimitsSetup(num_rows=16, prefill_rows_per_seq=None, prefill_rows_per_step=None, headroom_per_sequence=8)
+def start(kv: MemorySetup = CELLS, time_line: TimeLine = TimeLine.MICROSECONDS, num_rows: int = 16) -> StartRecord:
+    limits = LimitsSetup(
+        num_rows=num_rows, prefill_rows_per_seq=None, prefill_rows_per_step=None, headroom_per_sequence=8
+    )
     setup = Setup(kv=kv, ids=LowestFirstSetup(), planner=DecodeFirstSetup(), policy=FirstComeSetup(), limits=limits)
     return StartRecord(
         crc=0, schema=1, written_by="arriero 0", time_line=time_line, setup=setup, kept_runs=1, kept_tokens=1
@@ -67,13 +70,15 @@ def step(
     rows: tuple[PlannedRow, ...] = (),
     events: tuple[EventRow, ...] = (),
     came: str = "sampled",
+    equal: int = 1,
 ) -> StepRecord:
     """A step whose decode call took one unit less than the step."""
     began_at, ended_at = times
     prefill = sum(row.length for row in rows if row.length > 1)
     shape = ShapeRow(sum(row.length == 1 for row in rows), prefill, int(prefill > 0), 0, len(rows))
     plan = PlanRow(step=number, rows=rows, shape=shape, caps_hit=(), deferrals={}, num_waiting=0, wake_at=None)
-    outcome: Any = OutcomeRow(came=came, ends=(), failures=(), refused=()) if rows else None  # type: ignore[arg-type]
+    words: Any = {"came": came, "ends": (), "failures": (), "refused": (), "times": equal}
+    outcome = OutcomeRow(**words) if rows else None
     return StepRecord(
         crc=0, began_at=began_at, committed_at=ended_at if rows else None, ended_at=ended_at,
         decode_time=ended_at - began_at - 1 if rows else 0, messages=messages, plan=plan, outcome=outcome,
@@ -199,6 +204,33 @@ def test_what_is_missing_is_said(path: Path) -> None:
     assert run.requests.num_requests == 3
 
 
+@pytest.mark.parametrize(("time_line", "us"), [(TimeLine.MICROSECONDS, 1), (TimeLine.MILLISECONDS, 1_000)])
+def test_equal_steps_of_one_record_are_steps_of_their_own(path: Path, time_line: TimeLine, us: int) -> None:
+    first = step(
+        0,
+        (10, 20),
+        messages=(submit(1, 1, 4, 10), submit(2, 2, 3, 10)),
+        rows=(PlannedRow(0, 1, 0, 4, wants_logits=True), PlannedRow(1, 2, 0, 3, wants_logits=True)),
+        events=(QueuedRow(1, 0), QueuedRow(2, 1), admitted(1, 0), admitted(2, 1)),
+        came="counted",
+    )
+    rows = (PlannedRow(0, 1, 4, 1, wants_logits=True), PlannedRow(1, 2, 3, 1, wants_logits=True))
+    told = (finished(2, FinishReason.LENGTH), Dropped(1))
+    equal = step(1, (20, 50), rows=rows, events=told, came="counted", equal=3)
+    alone = step(4, (50, 60), rows=(PlannedRow(0, 1, 7, 1, wants_logits=True),), came="counted")
+    run = view(path, start(time_line=time_line), first, equal, alone, END)
+    assert run.steps is not None
+    assert run.steps.began_at.tolist() == [each * us for each in (0, 10, 20, 30, 40)]
+    assert run.steps.ended_at.tolist() == [each * us for each in (10, 20, 30, 40, 50)]
+    assert run.steps.values["decode_rows"].tolist() == [0, 2, 2, 2, 1]
+    assert run.steps.values["kv_held"].tolist() == [7, 9, 11, 7, 8]  # after each; the third of them ends a request
+    assert run.step_figures.num_steps == 5
+    assert run.step_figures.kv_peak == 13  # while that one still holds its cells
+    assert run.requests.amounts["generated_tokens"].tolist() == [5, 4]
+    assert run.requests.gaps.pooled == {10 * us: 7}
+    assert run.requests.moments["ended"].tolist()[1] == 40 * us
+
+
 def test_float_milliseconds_become_microseconds(path: Path) -> None:
     only = step(
         0,
@@ -211,11 +243,22 @@ def test_float_milliseconds_become_microseconds(path: Path) -> None:
     assert run.requests.latencies["ttft"].tolist() == [2_500]
 
 
+def test_steps_without_a_bound_of_rows_use_no_share_of_it(path: Path) -> None:
+    only = step(0, (0, 10), messages=(submit(1, 1, 4, 0),), rows=(PlannedRow(0, 1, 0, 4, wants_logits=False),))
+    assert view(path, start(num_rows=16), only, END).step_figures.batch_utilization == 0.25
+    unbounded = view(path, start(num_rows=sys.maxsize), only, END)
+    assert unbounded.limits.rows is None
+    assert unbounded.step_figures.batch_utilization is None
+
+
 def test_other_memory_than_cells_is_not_drawn(path: Path) -> None:
     blocks = BlocksSetup(
         num_blocks=4, block_size=4, is_cached=False, release_refreshes=False, deepest_first=False, has_heirs=False,
         shares_at_once=False,
     )  # fmt: skip
-    run = view(path, start(blocks), step(0, (0, 5)), END)
+    only = step(0, (0, 5), messages=(submit(1, 1, 4, 0),), rows=(PlannedRow(0, 1, 0, 4, wants_logits=False),))
+    run = view(path, start(blocks), only, END)
     assert run.limits.kv_places is None
+    assert run.steps is not None
+    assert "kv_held" not in run.steps.values
     assert any("drawn for cells only" in note for note in run.notes)

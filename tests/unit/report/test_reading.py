@@ -1,13 +1,17 @@
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from arriero.core.errors import DataError
+from arriero.report.gantt import gantt
 from arriero.report.latencies import measured
 from arriero.report.measures import GROUPS, HEADLINES
 from arriero.report.reading import read_runs
 from arriero.report.run_view import WORKLOAD, RunView
+from arriero.report.series import Stretches
+from arriero.report.timeline import timeline
 
 
 def figures(run: RunView) -> dict[str, float | None]:
@@ -57,6 +61,34 @@ def test_a_journal_of_the_same_run_has_the_same_figures(simulated: Path, name: s
     assert journal.steps is not None
     for field, column in run.steps.values.items():
         assert np.array_equal(column, journal.steps.values[field]), field
+    assert np.array_equal(run.steps.began_at, journal.steps.began_at)
+    assert np.array_equal(run.steps.ended_at, journal.steps.ended_at)
+    assert run.requests.gaps.pooled == journal.requests.gaps.pooled
+    for field in ("moments", "latencies", "amounts"):
+        columns = getattr(journal.requests, field)
+        for moment, column in getattr(run.requests, field).items():
+            assert np.array_equal(column, columns[moment], equal_nan=field != "amounts"), moment
+    assert timeline_arrays(run) == timeline_arrays(journal)
+    assert gantt(run.requests, run.ended_at) == gantt(journal.requests, journal.ended_at)
+
+
+def timeline_arrays(run: RunView) -> dict[str, object]:
+    """Every curve over time, in a form that can be compared."""
+    drawn = timeline(run)
+    return {
+        field.name: [None if each is None else each.tolist() for each in (value.edges, value.values, value.peaks)]
+        for field in fields(drawn)
+        if isinstance(value := getattr(drawn, field.name), Stretches)
+    }
+
+
+def test_how_many_equal_steps_a_journal_takes_in_one_record_makes_no_difference(simulated: Path) -> None:
+    files = [simulated / f"{name}.journal" for name in ("plain", "untraced")]
+    few, more = (sum(b'"times":' in line for line in file.read_bytes().splitlines()) for file in files)
+    assert few < more  # without a trace, more steps are equal
+    plain, untraced = map(one, files)
+    assert figures(plain) == figures(untraced)
+    assert timeline_arrays(plain) == timeline_arrays(untraced)
 
 
 def test_preemptions_are_seen(simulated: Path) -> None:

@@ -2,8 +2,10 @@ import pytest
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.ids import RequestId, SequenceId
+from arriero.core.plan import Row
 from arriero.core.request import BlankTokens, FinishReason, Request, RequestState
 from arriero.scheduler.decode_given import DecodeGiven
+from arriero.scheduler.progress import Progress
 
 
 def started(prompt: int, output: int, *, cached: int = 0) -> DecodeGiven:
@@ -53,6 +55,42 @@ def test_a_row_counts_several_times() -> None:
     assert progress.count(progress.decode_row(), 4) is None
     assert progress.num_allowed - progress.num_known == 1
     assert progress.count(progress.decode_row(), 1) is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("kind", [Progress, DecodeGiven])
+@pytest.mark.parametrize("times", [1, 3])
+def test_several_together_are_each_by_itself(kind: type[Progress], times: int) -> None:
+    def group() -> list[Progress]:
+        members: list[Progress] = []
+        for number, output in enumerate((3, 4, 9, 2)):
+            request = Request(request_id=RequestId(number), prompt=(1, 2), max_tokens=output, arrival_at=0)
+            progress = kind(request, (number,))
+            progress.admit(SequenceId(number), number)
+            progress.count(progress.chunk(2), 1)
+            members.append(progress)
+        return members
+
+    together, alone = group(), group()
+    rows = together[0].decode_rows(together)
+    assert rows == [each.decode_row() for each in alone]
+    ended = together[0].count_together(together, rows, times)
+    reasons = [each.count(row, times) for each, row in zip(alone, rows, strict=True)]
+    assert [(together.index(each), reason) for each, reason in ended] == [
+        (index, reason) for index, reason in enumerate(reasons) if reason is not None
+    ]
+    assert [(each.num_computed, each.num_known) for each in together] == [
+        (each.num_computed, each.num_known) for each in alone
+    ]
+
+
+def test_a_prompt_and_a_decode_row_are_counted_together() -> None:
+    first, second = started(2, 1), started(3, 0)
+    first.count(first.chunk(2), 1)
+    rows: list[Row] = [first.decode_row(), second.chunk(3)]
+    assert first.count_together([first, second], rows, 1) == [
+        (first, FinishReason.LENGTH),
+        (second, FinishReason.LENGTH),
+    ]
 
 
 def test_after_a_preemption_the_answer_is_prompt_too() -> None:

@@ -2,9 +2,9 @@
 
     whole    whole bodies, one after the other
     stream   streams, one after the other
-    abort    a stream that its client leaves after some tokens, then at once a probe for one token; and so on
+    left     a stream that its client leaves after some tokens, then at once a probe for one token; and so on
 
-A server of the abort cell has one slot, so the probe can only be answered once the slot has come back.
+Every server has one slot, so a probe can only be answered once the slot of the stream that was left has come back.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from arriero.bench.experiments.served import Served, ServeOptions, ServerLog, se
 from arriero.core.ids import TokenId
 from arriero.metrics.client_life import ClientLife
 
-Kind: TypeAlias = Literal["whole", "stream", "abort"]
+Kind: TypeAlias = Literal["whole", "stream", "left"]
 
 GREEDY: Final = {"temperature": 0, "ignore_eos": True}
 LOOKS: Final = 200
@@ -32,8 +32,8 @@ class Plan:
         prompt: of every request.
         trials: measured; one more comes first.
         gate_budget: tokens of the requests whose text must be the same in every cell.
-        abort_budget: tokens that an aborted request asks for.
-        abort_after: tokens after which its client leaves.
+        left_budget: tokens that a stream asks for which its client leaves.
+        left_after: tokens after which it leaves.
         slot_tokens, threads: of the server.
     """
 
@@ -41,18 +41,18 @@ class Plan:
     prompt: str
     trials: int
     gate_budget: int
-    abort_budget: int
-    abort_after: int
+    left_budget: int
+    left_after: int
     slot_tokens: int
     threads: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abort:
-    """One abort and what followed.
+class LeftStream:
+    """One stream that its client left, and what followed.
 
     Attributes:
-        life: of the stream that was left.
+        life: of the stream.
         probe: of the request for one token that was sent at once.
         in_flight: places taken at the door after the probe was answered, when it had settled.
         looks: how often the door had to be looked at until then.
@@ -72,8 +72,8 @@ class Cell:
         budget: tokens asked for.
         gate: the request before everything else, whose text is the gate.
         lives: of the measured requests.
-        aborts: of an abort cell; empty in the others.
-        sanity: the request after everything else; None in the others.
+        left: the streams that their client left; empty in cells of another kind.
+        sanity: the request after everything else; None in cells of another kind.
         log: what the server wrote.
     """
 
@@ -82,21 +82,32 @@ class Cell:
     budget: int
     gate: ClientLife
     lives: tuple[ClientLife, ...]
-    aborts: tuple[Abort, ...]
+    left: tuple[LeftStream, ...]
     sanity: ClientLife | None
     log: ServerLog
 
     @property
     def name(self) -> str:
         """For tables."""
-        return f"{self.placement} {self.kind} b{self.budget}"
+        return cell_name(self.placement, self.kind, self.budget)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why its figures are not to be trusted."""
+        more = [each for one in self.left for each in (one.life, one.probe)]
+        return self.log.problems_with((self.gate, *self.lives, *more, *(() if self.sanity is None else (self.sanity,))))
+
+
+def cell_name(placement: PlacementWord, kind: Kind, budget: int) -> str:
+    """For tables."""
+    return f"{placement} {kind} b{budget}"
 
 
 async def run_cell(plan: Plan, placement: PlacementWord, kind: Kind, budget: int) -> Cell:
     """Run one on a fresh server.
 
     Raises:
-        ConfigError: the placement cannot be had. ServerFailed, CallFailed: the server does not serve.
+        PlacementRefused: the placement cannot be had. ServerFailed, CallFailed: the server does not serve.
     """
     options = ServeOptions(
         slots=1,
@@ -109,10 +120,10 @@ async def run_cell(plan: Plan, placement: PlacementWord, kind: Kind, budget: int
         client = _Client(plan, server, await server.tokens_of(plan.prompt, add_special=True))
         gate = await client.ask("gate", plan.gate_budget)
         lives: list[ClientLife] = []
-        aborts: list[Abort] = []
+        left: list[LeftStream] = []
         sanity: ClientLife | None = None
-        if kind == "abort":
-            aborts = [await client.abort(number) for number in range(plan.trials)]
+        if kind == "left":
+            left = [await client.leave(number) for number in range(plan.trials)]
             sanity = await client.ask("sanity", plan.gate_budget)
         else:
             await client.ask("warm-up", budget, stream=kind == "stream")
@@ -125,7 +136,7 @@ async def run_cell(plan: Plan, placement: PlacementWord, kind: Kind, budget: int
         budget=budget,
         gate=gate,
         lives=tuple(lives),
-        aborts=tuple(aborts),
+        left=tuple(left),
         sanity=sanity,
         log=log,
     )
@@ -153,14 +164,14 @@ class _Client:
         )
         return await self._server.target.ask(ask, None)
 
-    async def abort(self, number: int) -> Abort:
+    async def leave(self, number: int) -> LeftStream:
         """Leave a stream, ask for one token at once, and look until the door has no place taken."""
         plan = self._plan
-        life = await self.ask(f"abort-{number}", plan.abort_budget, stream=True, cancel_after=plan.abort_after)
+        life = await self.ask(f"left-{number}", plan.left_budget, stream=True, cancel_after=plan.left_after)
         probe = await self.ask(f"probe-{number}", 1)
         looks = 0
         in_flight = 1
         while in_flight and looks < LOOKS:
             in_flight = await self._server.in_flight()
             looks += 1
-        return Abort(life=life, probe=probe, in_flight=in_flight, looks=looks)
+        return LeftStream(life=life, probe=probe, in_flight=in_flight, looks=looks)

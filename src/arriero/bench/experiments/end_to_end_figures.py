@@ -42,31 +42,39 @@ def judge(cells: Sequence[Cell]) -> Iterator[Statement]:
     failed = [life for cell in cells for life in _whole_lives(cell) if life.outcome is not Outcome.LENGTH]
     seen = f"{len(failed)}" + (f", such as {failed[0].request_id}: {failed[0].outcome}" if failed else "")
     yield Statement.so("requests that failed, were rejected or ended early", seen, "none", holds=not failed)
-    yield Statement.equal("cells with incomplete records", sum(bool(cell.log.problems) for cell in cells), 0)
+    yield Statement.equal("cells with incomplete records", sum(bool(cell.problems) for cell in cells), 0)
     texts: dict[object, set[str]] = {}
     for cell in cells:
         for life in (cell.gate, *cell.lives):
             texts.setdefault(f"{life.asked_tokens} tokens", set()).add(life.text_sha256 or "none")
     yield stable("an answer alone on a fresh server is the same in every cell", texts)
-    yield from _judge_aborts([cell for cell in cells if cell.kind == "abort"])
+    yield from _judge_left([cell for cell in cells if cell.kind == "left"])
 
 
-def _judge_aborts(cells: Sequence[Cell]) -> Iterator[Statement]:
-    aborts = [abort for cell in cells for abort in cell.aborts]
-    answered = sum(abort.probe.outcome is Outcome.LENGTH for abort in aborts)
-    yield Statement.so("probes answered", f"{answered} of {len(aborts)}", "all", holds=0 < len(aborts) == answered)
-    left = sum(abort.in_flight != 0 for abort in aborts)
-    yield Statement.equal("aborts after which the door did not come back to 0 places taken", left, 0)
+def _judge_left(cells: Sequence[Cell]) -> Iterator[Statement]:
+    left = [each for cell in cells for each in cell.left]
+    planned = sum(each.life.outcome is Outcome.CANCELLED_BY_CLIENT for each in left)
+    others = sorted({each.life.outcome.value for each in left} - {Outcome.CANCELLED_BY_CLIENT.value})
+    yield Statement.so(
+        "streams their client left as planned",
+        f"{planned} of {len(left)}" + (f", others: {', '.join(others)}" if others else ""),
+        "all",
+        holds=0 < len(left) == planned,
+    )
+    answered = sum(each.probe.outcome is Outcome.LENGTH for each in left)
+    yield Statement.so("probes answered", f"{answered} of {len(left)}", "all", holds=0 < len(left) == answered)
+    held = sum(each.in_flight != 0 for each in left)
+    yield Statement.equal("left streams after which the door did not come back to 0 places taken", held, 0)
     for cell in cells:
         decode, prefill = decode_step_ms(cell), prefill_step_ms(cell)
-        longest = max(map(_wait_ms, (abort.probe for abort in cell.aborts)), default=None)
+        longest = max(map(_wait_ms, (each.probe for each in cell.left)), default=None)
         text = f"{cell.placement}: longest wait of a probe, ms"
         if decode is None or prefill is None:
             yield Statement.undecided(text, f"{DECODE_STEPS} decode steps and a prefill", "no step was written down")
         else:
             yield Statement.at_most(text, rounded(longest), round(DECODE_STEPS * decode + prefill, 3), " ms")
     changed = sum(cell.sanity is None or cell.sanity.text_sha256 != cell.gate.text_sha256 for cell in cells)
-    yield Statement.equal("abort cells whose answer after the aborts is not the one before", changed, 0)
+    yield Statement.equal("cells whose answer after the left streams is not the one before", changed, 0)
 
 
 def _whole_lives(cell: Cell) -> Iterator[ClientLife]:
@@ -84,7 +92,7 @@ def _wait_ms(life: ClientLife) -> float:
 def answer_table(cells: Sequence[Cell], model: ModelSettings) -> Table:
     """Times of whole bodies and streams, and what HTTP adds to them."""
     rows: list[tuple[Value, ...]] = []
-    for cell in (each for each in cells if each.kind != "abort"):
+    for cell in (each for each in cells if each.kind != "left"):
         totals = samples(map(_wait_ms, cell.lives))
         rows.append((cell.name, "answer", *totals.cells(), rounded(_overhead(cell))))
         if cell.kind == "stream":
@@ -104,17 +112,17 @@ def answer_table(cells: Sequence[Cell], model: ModelSettings) -> Table:
     )
 
 
-def abort_table(cells: Sequence[Cell], model: ModelSettings) -> Table:
-    """How soon an abort was handled, and what the next request felt of it."""
+def left_table(cells: Sequence[Cell], model: ModelSettings) -> Table:
+    """How soon a cancel was handled, and what the next request felt of it."""
     rows: list[tuple[Value, ...]] = []
-    for cell in (each for each in cells if each.kind == "abort"):
-        beyond = [each for abort in cell.aborts if (each := _steps_beyond(cell, abort.life)) is not None]
-        waits = samples(_wait_ms(abort.probe) for abort in cell.aborts)
+    for cell in (each for each in cells if each.kind == "left"):
+        beyond = [steps for each in cell.left if (steps := _steps_beyond(cell, each.life)) is not None]
+        waits = samples(_wait_ms(each.probe) for each in cell.left)
         decode = decode_step_ms(cell)
         rows.append((
             cell.placement,
-            len(cell.aborts),
-            sum(abort.probe.outcome is Outcome.LENGTH for abort in cell.aborts),
+            len(cell.left),
+            sum(each.probe.outcome is Outcome.LENGTH for each in cell.left),
             rounded(median(beyond)),
             max(beyond, default=None),
             rounded(decode),
@@ -122,13 +130,13 @@ def abort_table(cells: Sequence[Cell], model: ModelSettings) -> Table:
             rounded(waits.p50),
             rounded(waits.most),
             rounded(ratio(waits.most, decode)),
-            max((abort.looks for abort in cell.aborts), default=None),
+            max((each.looks for each in cell.left), default=None),
         ))  # fmt: skip
     return Table(
-        title="Aborted streams, each followed by a probe for one token",
+        title="Streams that their client left, each followed by a probe for one token",
         label=http_label(model),
         heads=(
-            "placement", "aborts", "probes answered", "decode steps until handled, p50", "max", "decode step, ms",
+            "placement", "streams", "probes answered", "decode steps until handled, p50", "max", "decode step, ms",
             "prefill step, ms", "probe p50, ms", "probe max, ms", "probe max / decode step", "looks at the door, max",
         ),
         rows=tuple(rows),

@@ -6,8 +6,9 @@
     README.md       the same for people
     raw/NAME.gz     raw records, where they are small
 
-The folder appears when the run is over; one that is interrupted leaves what was there before as it was. All files but
-the machine's facts and the figures are the same bytes for the same run.
+The folder appears when the run is over; one that is interrupted leaves what was there before as it was. An earlier
+package is moved aside before the new one takes its name, and taken away after that, so that one of them is always
+there. All files but the machine's facts and the figures are the same bytes for the same run.
 """
 
 import gzip
@@ -39,14 +40,16 @@ class EvidencePackage:
     """One run's files; `begin` before the run, `finish` after it."""
 
     def __init__(self, folder: Path, *, force: bool) -> None:
-        """Nothing is written yet.
+        """Nothing is written yet; an earlier package that was left aside gets its name back.
 
         Raises:
             ConfigError: the folder exists and `force` is False, or it is no evidence package.
         """
         self._folder = folder
         self._draft = folder.with_name(f".{folder.name}.partial")
+        self._aside = folder.with_name(f".{folder.name}.earlier")
         self._before: CpuSnapshot | None = None
+        self._restore()
         if not folder.exists():
             return
         if not force:
@@ -103,13 +106,21 @@ class EvidencePackage:
         self._write("results.json", results)
         self._write("verdicts.json", verdicts)
         (self._draft / "README.md").write_text(page(plan, results, verdicts), encoding="utf-8")
+        shutil.rmtree(self._aside, ignore_errors=True)  # beside a package that has its name it is no longer needed
         if self._folder.exists():
-            shutil.rmtree(self._folder)
+            self._folder.rename(self._aside)
         self._draft.rename(self._folder)
+        shutil.rmtree(self._aside, ignore_errors=True)
 
     def abandon(self) -> None:
         """Take away what was written, if the run did not come to its end; after `finish` it does nothing."""
         shutil.rmtree(self._draft, ignore_errors=True)
+        self._restore()
+
+    def _restore(self) -> None:
+        """Give the earlier package its name back, if it was moved aside and nothing took its place."""
+        if not self._folder.exists() and self._aside.exists():
+            self._aside.rename(self._folder)
 
     def _keep(self, name: str, data: bytes) -> dict[str, Any]:
         """Compress raw records into the package if they are small; the entry that says where they are."""

@@ -4,7 +4,6 @@ The published study closed the line of the pool: correct, and without benefit. H
 to beat, and by how much is a count, not a time: one decode call for all requests instead of one for each.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
@@ -13,7 +12,8 @@ from msgspec import Meta
 
 from arriero.bench.experiments.contexts import ModelSettings, open_model, story_tokens
 from arriero.bench.experiments.experiment import Experiment, Outcome, Statement, Tell
-from arriero.bench.experiments.fifo_pool_control import control_statements
+from arriero.bench.experiments.fifo_pool_control import run_control
+from arriero.bench.experiments.fifo_pool_raw import run_line
 from arriero.bench.experiments.fifo_pool_rounds import Arm, Measured, Setting, measure, predicted_calls
 from arriero.bench.experiments.fifo_pool_tables import tables
 from arriero.bench.fifo_pool_checks import broken_rules, hashes
@@ -31,7 +31,7 @@ class PoolShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         concurrent: clients, each with one request at a time.
         requests: in all.
         budgets: tokens, dealt round-robin.
-        engine_threads: of the one context; the pool's have one each.
+        engine_threads: of the one context; the pool's have one each, so both have the same with as many as contexts.
         rounds: measured ones; an even number, since every second one runs in the opposite order.
     """
 
@@ -53,7 +53,7 @@ class PoolAgainstEngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_
         num_rows: rows of a decode call.
         warm_up_rounds: of each shape, in no figure.
         calls_tolerance: relative distance from the simulator's ratio of decode calls at which it is still "about" that.
-        control_budgets: of the runs that repeat gate G45.
+        control_budgets: of the runs that repeat those of gate G45.
         seed: of the bootstrap.
         shapes: at least one.
     """
@@ -72,18 +72,18 @@ def run(config: PoolAgainstEngineConfig, tell: Tell) -> Outcome:
     """Measure every shape, round by round, and judge."""
     with open_model(config.model) as source:
         prompt = story_tokens(source.vocabulary, config.prompt_tokens)
-        control = control_statements(source, prompt, config.control_budgets, tell)
+        control = run_control(source, prompt, config.control_budgets, tell)
         measured = [
             measure(source, _setting(shape, prompt, config), config.warm_up_rounds, tell) for shape in config.shapes
         ]
         facts = {**source.facts(), "threads_of_a_pool_context": 1, "placement": "engine on a thread of its own"}
-        statements = (*control, *_statements(measured, config.calls_tolerance))
+        statements = (*control.statements(), *_statements(measured, config.calls_tolerance))
         return Outcome(
             statements=statements,
             tables=tables(measured, source, is_model=config.model.backend == "llama", seed=config.seed),
             limits=LIMITS,
             facts=facts,
-            raw={"rounds.jsonl": b"".join(_raw(measured))},
+            raw={"control.jsonl": control.raw(), "rounds.jsonl": b"".join(_raw(measured))},
         )
 
 
@@ -149,39 +149,23 @@ def _stable(measured: Measured) -> Statement:
 
 
 def _raw(measured: Sequence[Measured]) -> Iterator[bytes]:
-    """A line for each run, warm-ups not among them; moments in ns from the begin of the run."""
+    """A line for each run, warm-ups not among them."""
     for each in measured:
         for arm in Arm:
             for number, run in enumerate(each.runs[arm]):
-                line = {
+                about = {
                     "shape": each.setting.name,
                     "arm": str(arm),
                     "round": number,
                     "place": each.place_of(arm, number),
-                    "figures": msgspec.to_builtins(pool_figures(run)),
-                    "columns": ["number", "budget", "outcome", "asked", "started", "first", "ended", "context", "hash"],
-                    "lives": [
-                        [
-                            life.number,
-                            life.budget,
-                            str(life.outcome),
-                            life.asked_at - run.began_at,
-                            None if life.started_at is None else life.started_at - run.began_at,
-                            None if life.first_at is None else life.first_at - run.began_at,
-                            life.ended_at - run.began_at,
-                            life.context,
-                            f"0x{life.token_hash:016x}",
-                        ]
-                        for life in run.lives
-                    ],
                 }
-                yield json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+                yield run_line(run, about)
 
 
 LIMITS: Final = (
     "One machine and one small model: the counts of decode calls carry over, and the direction of the ratios.",
     "KV bytes are computed from the model's shape. Compute buffers, one set a context, are not counted.",
-    "A shape with more contexts than cores shares the cores among one-thread contexts; its engine has a thread a core.",
+    "A shape with more contexts than cores has more threads than cores on every side alike.",
     "Every prompt is the same few tokens, as published; nothing is said about long prompts.",
     "No A/A run stands beside the times, so their verdicts know no noise floor; no statement rests on a time.",
 )

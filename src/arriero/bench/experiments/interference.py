@@ -14,6 +14,7 @@ from arriero.backend.protocol import Backend
 from arriero.bench.client_loop import run as run_on_loop
 from arriero.bench.experiments.contexts import ContextShape, ModelSettings, ModelSource, open_model
 from arriero.bench.experiments.experiment import Experiment, Outcome, Statement, Table, Tell
+from arriero.bench.experiments.failed_cells import FailedCells
 from arriero.bench.experiments.interference_figures import (
     Unbounded,
     class_table,
@@ -102,10 +103,12 @@ def run(config: Interference, tell: Tell) -> Outcome:
     tables = [class_table("engine only", label, alone, remaining), unbounded_table(label, unbounded)]
     raw = {"engine.jsonl": _lines(alone), "two_probes.jsonl": _lines([*free, *capped])}
     if config.over_http:
-        http = run_on_loop(_over_http(config, lab.probes, tell))
+        failed = FailedCells()
+        http = run_on_loop(over_http(config, lab.probes, failed, tell))
         raw["http.jsonl"] = _lines(http)
+        facts |= failed.facts
         more_statements, more_tables = _http_part(config, http)
-        statements += more_statements
+        statements += [failed.statement("http"), *more_statements]
         tables += more_tables
     return Outcome(
         statements=tuple(statements),
@@ -210,7 +213,9 @@ class _Lab:
         return run_scenario(backend, self.anchor, [probe], self._config.budget, Caps(per_sequence=cap))
 
 
-async def _over_http(config: Interference, probes: Sequence[Sequence[TokenId]], tell: Tell) -> list[Scenario]:
+async def over_http(
+    config: Interference, probes: Sequence[Sequence[TokenId]], failed: FailedCells, tell: Tell
+) -> list[Scenario]:
     """A server for each cap, in an order by chance."""
     found: list[Scenario] = []
     for cap in random.Random(config.seed).sample(config.caps, len(config.caps)):
@@ -223,7 +228,8 @@ async def _over_http(config: Interference, probes: Sequence[Sequence[TokenId]], 
             batch_rows=config.batch_rows,
             prefill_rows_per_seq=cap,
         )
-        found += await http_scenarios(config.model, options, config.anchor, probes, config.budget, config.cycles)
+        with failed.losing(f"http, B = {cap}"):
+            found += await http_scenarios(config.model, options, config.anchor, probes, config.budget, config.cycles)
     return found
 
 

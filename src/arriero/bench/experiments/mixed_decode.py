@@ -1,7 +1,7 @@
 """E9: the engine's own scheduler on a real backend and on a simulated one, decision by decision.
 
-decisions   admission order, the iterations of each request, rows of each decode call: identical
-time        three costs, fitted on half of the iterations, predict the other half
+decisions   admission order, the steps of each request, rows of each decode call: identical
+time        three costs, fitted on half of the steps, predict the other half
 """
 
 import json
@@ -14,7 +14,14 @@ from msgspec import Meta
 from arriero.bench.experiments.contexts import ModelSettings, open_model, story_tokens
 from arriero.bench.experiments.experiment import Experiment, Outcome, Tell
 from arriero.bench.experiments.mixed_decode_fit import fit_half, halves
-from arriero.bench.experiments.mixed_decode_runs import Case, LiveRun, run_live, run_presets, run_simulated
+from arriero.bench.experiments.mixed_decode_runs import (
+    Case,
+    LiveRun,
+    preset_lengths,
+    run_live,
+    run_presets,
+    run_simulated,
+)
 from arriero.bench.experiments.mixed_decode_statements import Judged, statements
 from arriero.bench.experiments.mixed_decode_tables import tables
 from arriero.core.ids import TokenId
@@ -47,7 +54,7 @@ class MixedDecodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         prompt_tokens: of every request.
         threads: compute threads; left out: every CPU.
         repeats: how often each case is run by the engine; the answers must be the same every time.
-        seed: draws the iterations that costs are fitted on.
+        seed: draws the steps that costs are fitted on.
         makespan_tolerance: relative error of the held-out half that still counts as agreement.
         cases: at least one.
     """
@@ -83,7 +90,7 @@ def run(config: MixedDecodeConfig, tell: Tell) -> Outcome:
         tables=tables(judged, is_model=config.model.backend == "llama"),
         limits=LIMITS,
         facts=facts,
-        raw={"iterations.jsonl": b"".join(_raw(judged))},
+        raw={"steps.jsonl": b"".join(_raw(judged))},
     )
 
 
@@ -102,7 +109,7 @@ def _judge(case: Case, lives: Sequence[LiveRun], seed: int, tell: Tell) -> Judge
     """The last run is the one that is fitted: those before it have warmed the machine up."""
     tell(f"{case.name}, simulator")
     last = lives[-1]
-    chosen = halves(last.trace.iterations, seed)
+    chosen = halves(last.trace.steps, seed)
     fits = tuple(fit for name, half in chosen.items() if (fit := fit_half(last.trace, name, half)) is not None)
     deciding = fits[0] if fits else None
     return Judged(
@@ -110,25 +117,26 @@ def _judge(case: Case, lives: Sequence[LiveRun], seed: int, tell: Tell) -> Judge
         lives=tuple(lives),
         simulated=run_simulated(case, last.limits, deciding),
         presets=run_presets(case, deciding),
+        preset_lengths=preset_lengths(case),
         fits=fits,
     )
 
 
 def _raw(judged: Sequence[Judged]) -> Iterator[bytes]:
-    """A line for each iteration of each run of the engine; durations in us."""
+    """A line for each step of each run of the engine; durations in us."""
     for each in judged:
         for number, live in enumerate(each.lives):
-            for iteration, duration in zip(live.trace.iterations, live.trace.durations, strict=True):
+            for step, duration in zip(live.trace.steps, live.trace.durations, strict=True):
                 line = {
                     "case": each.case.name,
                     "run": number,
-                    "iteration": iteration.number,
+                    "step": step.number,
                     "us": duration,
-                    "prefill_rows": iteration.prefill_rows,
-                    "decode_rows": iteration.decode_rows,
-                    "requests": [request for request, _, _, _ in iteration.rows],
-                    "admitted": list(iteration.admitted),
-                    "finished": list(iteration.finished),
+                    "prefill_rows": step.prefill_rows,
+                    "decode_rows": step.decode_rows,
+                    "requests": [request for request, _, _, _ in step.rows],
+                    "admitted": list(step.admitted),
+                    "finished": list(step.finished),
                 }
                 yield json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
@@ -138,15 +146,15 @@ LIMITS: Final = (
     "End tokens are ignored: a simulator cannot know where a model ends its answer.",
     "Three costs do not know how far a sequence has come; attention grows with it, and that is part of the error.",
     "The deciding halves are drawn by chance, so a drift of the machine is in both; the first half shows it.",
-    "Where prompts are computed in one iteration only, their cost rests on that one sample.",
+    "Where prompts are computed in one step only, their cost rests on that one sample.",
 )
 
 EXPERIMENT: Final = Experiment(
     name="mixed-decode",
     number="E9",
     decides="Does the scheduler take the same decisions in simulation and in reality, and is its time predictable?",
-    metric="differing iterations; error of the makespan of the held-out iterations",
-    comparison="the engine on a backend, the same scheduler in the simulator; costs fitted on half of the iterations",
+    metric="differing steps; error of the makespan of the held-out steps",
+    comparison="the engine on a backend, the same scheduler in the simulator; costs fitted on half of the steps",
     difference="any differing decision; a held-out makespan further off than the stated tolerance",
     config=MixedDecodeConfig,
     run=run,

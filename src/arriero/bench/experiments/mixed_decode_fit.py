@@ -1,4 +1,4 @@
-"""Three coefficients of an iteration, fitted on half of the iterations and judged on the other half.
+"""Three coefficients of a step, fitted on half of the steps and judged on the other half.
 
     duration = base + prompt * prefill rows + decode * decode rows, in us, none of them negative
 
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from arriero.bench.experiments.mixed_decode_trace import Iteration, Trace
+from arriero.bench.experiments.mixed_decode_trace import Trace, TraceStep
 from arriero.metrics.quantiles import percentiles
 
 _NUM_COEFFICIENTS: Final = 3
@@ -24,14 +24,14 @@ _NUM_COEFFICIENTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Coefficients and how well they do on iterations that were not used for them.
+    """Coefficients and how well they do on steps that were not used for them.
 
     Attributes:
         fitted_on: which half.
         base_us, prompt_us, decode_us: of a decode call, of each prompt row, of each decode row.
-        num_fitted, num_held: iterations of each half.
-        makespan_error: relative, of the sum of the held iterations: predicted / measured - 1.
-        typical_error: median over the held iterations of the absolute relative error.
+        num_fitted, num_held: steps of each half.
+        makespan_error: relative, of the sum of the held steps: predicted / measured - 1.
+        typical_error: median over the held steps of the absolute relative error.
         error_p95: its 95th percentile.
     """
 
@@ -45,24 +45,24 @@ class Fit:
     typical_error: float
     error_p95: float | None
 
-    def predicted_us(self, iteration: Iteration) -> float:
-        """How long an iteration takes."""
-        return self.base_us + self.prompt_us * iteration.prefill_rows + self.decode_us * iteration.decode_rows
+    def predicted_us(self, step: TraceStep) -> float:
+        """How long a step takes."""
+        return self.base_us + self.prompt_us * step.prefill_rows + self.decode_us * step.decode_rows
 
 
-def halves(iterations: Sequence[Iteration], seed: int) -> dict[str, list[int]]:
-    """Which iterations a fit sees, by index; it is judged on all others. The first half decides.
+def halves(steps: Sequence[TraceStep], seed: int) -> dict[str, list[int]]:
+    """Which steps a fit sees, by index; it is judged on all others. The first half decides.
 
-    It is drawn by chance, and not by every second iteration: budgets are even, so every prompt is computed in an even
-    one. It is drawn among iterations with and without prompt rows apart, so that one with them is always seen.
+    It is drawn by chance, and not by every second step: budgets are even, so every prompt is computed in an even
+    one. It is drawn among steps with and without prompt rows apart, so that one with them is always seen.
     """
     chance = random.Random(seed)
     drawn: list[int] = []
     for has_prompt in (True, False):
-        alike = [index for index, each in enumerate(iterations) if (each.prefill_rows > 0) == has_prompt]
+        alike = [index for index, each in enumerate(steps) if (each.prefill_rows > 0) == has_prompt]
         chance.shuffle(alike)
         drawn += alike[: -(-len(alike) // 2)]
-    every = range(len(iterations))
+    every = range(len(steps))
     return {
         "half by chance": sorted(drawn),
         "the other half": [index for index in every if index not in set(drawn)],
@@ -71,12 +71,12 @@ def halves(iterations: Sequence[Iteration], seed: int) -> dict[str, list[int]]:
 
 
 def fit_half(trace: Trace, name: str, fitted: Sequence[int]) -> Fit | None:
-    """Fit on these iterations, judge on the others; None if there is too little to fit or to judge."""
-    held = sorted(set(range(len(trace.iterations))) - set(fitted))
+    """Fit on these steps, judge on the others; None if there is too little to fit or to judge."""
+    held = sorted(set(range(len(trace.steps))) - set(fitted))
     if len(fitted) < _NUM_COEFFICIENTS or not held:
         return None
     base, prompt, decode = coefficients(
-        [trace.iterations[index] for index in fitted], [float(trace.durations[index]) for index in fitted]
+        [trace.steps[index] for index in fitted], [float(trace.durations[index]) for index in fitted]
     )
     draft = Fit(
         fitted_on=name,
@@ -89,12 +89,12 @@ def fit_half(trace: Trace, name: str, fitted: Sequence[int]) -> Fit | None:
         typical_error=0.0,
         error_p95=None,
     )
-    return _judged(draft, [(trace.iterations[index], float(trace.durations[index])) for index in held])
+    return _judged(draft, [(trace.steps[index], float(trace.durations[index])) for index in held])
 
 
-def coefficients(iterations: Sequence[Iteration], durations: Sequence[float]) -> tuple[float, float, float]:
+def coefficients(steps: Sequence[TraceStep], durations: Sequence[float]) -> tuple[float, float, float]:
     """Base, prompt and decode cost that fit best, none of them negative."""
-    columns = np.array([(1.0, each.prefill_rows, each.decode_rows) for each in iterations], np.float64)
+    columns = np.array([(1.0, each.prefill_rows, each.decode_rows) for each in steps], np.float64)
     wanted = np.array(durations, np.float64)
     best: tuple[float, NDArray[np.float64]] | None = None
     for size in range(1, _NUM_COEFFICIENTS + 1):
@@ -110,8 +110,8 @@ def coefficients(iterations: Sequence[Iteration], durations: Sequence[float]) ->
     return base, prompt, decode
 
 
-def _judged(fit: Fit, held: Sequence[tuple[Iteration, float]]) -> Fit:
-    predicted = [fit.predicted_us(iteration) for iteration, _ in held]
+def _judged(fit: Fit, held: Sequence[tuple[TraceStep, float]]) -> Fit:
+    predicted = [fit.predicted_us(step) for step, _ in held]
     measured = [duration for _, duration in held]
     errors = [abs(guess / seen - 1) for guess, seen in zip(predicted, measured, strict=True) if seen > 0]
     return Fit(

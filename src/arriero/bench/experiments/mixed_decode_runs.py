@@ -3,7 +3,6 @@
 The engine and the simulator build the same scheduler, from the engine's own description of itself.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arriero.backend.protocol import Backend, BackendLimits
@@ -21,7 +20,7 @@ from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated
 from arriero.metrics.mixed_decode import MixedCost, MixedPolicy, MixedRequest, MixedRun
 from arriero.sim.composition import build_scheduler
-from arriero.sim.mixed_decode import run_mixed_decode
+from arriero.sim.mixed_decode import MixedSetup, mixed_steps, run_mixed_decode
 from arriero.sim.simulator import NoAnswers, Simulator, Submission
 
 OPTIONS = EngineOptions(keep_alive=False, published_pools=True)
@@ -128,7 +127,7 @@ def run_simulated(case: Case, limits: BackendLimits, fit: Fit | None) -> Trace:
 
 def run_presets(case: Case, fit: Fit | None) -> dict[MixedPolicy, MixedRun]:
     """The published simulator's three policies on the same workload, under the fitted cost."""
-    requests = [MixedRequest(number, 0.0, len(case.prompt), budget, case.name) for number, budget in _numbered(case)]
+    requests = _mixed_requests(case)
     cost = MixedCost()
     if fit is not None:
         cost = MixedCost(
@@ -142,5 +141,12 @@ def run_presets(case: Case, fit: Fit | None) -> dict[MixedPolicy, MixedRun]:
     }
 
 
-def _numbered(case: Case) -> Sequence[tuple[int, int]]:
-    return list(enumerate(case.budgets))
+def preset_lengths(case: Case) -> dict[int, int]:
+    """Request → the steps that have a row of it in the published simulator, whatever they cost."""
+    setup = MixedSetup(MixedPolicy.CONTINUOUS, case.slots, case.num_rows, MixedCost())
+    return simulated_trace(list(mixed_steps(setup, _mixed_requests(case)))).num_steps_of()
+
+
+def _mixed_requests(case: Case) -> list[MixedRequest]:
+    prompt = len(case.prompt)
+    return [MixedRequest(number, 0.0, prompt, budget, case.name) for number, budget in enumerate(case.budgets)]

@@ -19,6 +19,7 @@ class Judged:
         lives: runs of the engine; the last one is compared and fitted.
         simulated: the same scheduler, simulated, under the deciding fit.
         presets: the published simulator's policies, under the deciding fit.
+        preset_lengths: request → steps that have a row of it in the published simulator.
         fits: by half; the first one decides.
     """
 
@@ -26,6 +27,7 @@ class Judged:
     lives: tuple[LiveRun, ...]
     simulated: Trace
     presets: Mapping[MixedPolicy, MixedRun]
+    preset_lengths: Mapping[int, int]
     fits: tuple[Fit, ...]
 
     @property
@@ -50,19 +52,19 @@ def _decisions(judged: Judged) -> Iterator[Statement]:
     for number, each in enumerate(judged.lives):
         difference = first_difference(each.trace, simulated)
         yield Statement.so(
-            f"{name}: rows, slots, admissions and ends of every iteration of run {number + 1} are those simulated",
-            difference or f"{len(each.trace.iterations)} iterations alike",
-            "no iteration differs",
-            holds=difference is None and bool(each.trace.iterations),
+            f"{name}: rows, slots, admissions and ends of every step of run {number + 1} are those simulated",
+            difference or f"{len(each.trace.steps)} steps alike",
+            "no step differs",
+            holds=difference is None and bool(each.trace.steps),
         )
     total = len(judged.case.budgets)
     for words, ours, theirs in (
         ("admitted", live.trace.admitted_in(), simulated.admitted_in()),
         ("finished", live.trace.finished_in(), simulated.finished_in()),
-        ("computed", live.trace.num_iterations_of(), simulated.num_iterations_of()),
+        ("computed", live.trace.num_steps_of(), simulated.num_steps_of()),
     ):
         alike = sum(request in theirs and ours.get(request) == theirs[request] for request in range(total))
-        what = "for as many iterations" if words == "computed" else "in the same iteration"
+        what = "for as many steps" if words == "computed" else "in the same step"
         yield Statement.equal(f"{name}: requests {words} {what} in both", alike, total)
     yield Statement.so(
         f"{name}: the order of admission is the same",
@@ -70,7 +72,7 @@ def _decisions(judged: Judged) -> Iterator[Statement]:
         "the simulated order",
         holds=live.trace.admission_order == simulated.admission_order,
     )
-    yield Statement.equal(f"{name}: decode calls", live.decode_calls, len(simulated.iterations))
+    yield Statement.equal(f"{name}: decode calls", live.decode_calls, len(simulated.steps))
 
 
 def _answers(judged: Judged) -> Iterator[Statement]:
@@ -88,16 +90,22 @@ def _lengths(judged: Judged) -> Iterator[Statement]:
     """The published modelling difference: the simulator of rows and slots gives the first token one row later."""
     case = judged.case
     chunks = -(-len(case.prompt) // case.num_rows)
-    real = judged.live.trace.num_iterations_of()
+    real = judged.live.trace.num_steps_of()
     as_real = sum(real.get(number) == chunks + budget - 1 for number, budget in enumerate(case.budgets))
     yield Statement.equal(
-        f"{case.name}: requests that take ceil(P / rows) + D - 1 iterations in reality", as_real, len(case.budgets)
+        f"{case.name}: requests that take ceil(P / rows) + D - 1 steps in reality", as_real, len(case.budgets)
+    )
+    as_simulated = sum(
+        judged.preset_lengths.get(number) == chunks + budget for number, budget in enumerate(case.budgets)
+    )
+    yield Statement.equal(
+        f"{case.name}: requests that take ceil(P / rows) + D steps in the preset", as_simulated, len(case.budgets)
     )
     run = judged.presets[MixedPolicy.CONTINUOUS]
     rows = sum(each.batch_size for each in run.iterations)
     expected = sum(len(case.prompt) + budget for budget in case.budgets)
     yield Statement.equal(f"{case.name}: rows in the preset, one more for each request than in reality", rows, expected)
-    live_rows = sum(each.prefill_rows + each.decode_rows for each in judged.live.trace.iterations)
+    live_rows = sum(each.prefill_rows + each.decode_rows for each in judged.live.trace.steps)
     yield Statement.equal(f"{case.name}: rows in reality", live_rows, expected - len(case.budgets))
 
 
@@ -109,7 +117,7 @@ def _all_at_once(judged: Judged) -> Iterator[Statement]:
     )
     ends = sorted({result.done_step for result in live.results})
     yield Statement.equal(
-        f"{case.name}: iterations after the prefill in which anybody ends",
+        f"{case.name}: steps after the prefill in which anybody ends",
         ", ".join(map(str, ends)),
         ", ".join(str(budget - 1) for budget in sorted(set(case.budgets))),
     )
@@ -124,7 +132,7 @@ def _all_at_once(judged: Judged) -> Iterator[Statement]:
 def _time(judged: Judged, tolerance: float) -> Iterator[Statement]:
     text = f"{judged.case.name}: makespan of the half that was not fitted, predicted / measured - 1"
     if not judged.fits:
-        yield Statement.undecided(text, f"within {tolerance:g}", "too few iterations to fit and to judge")
+        yield Statement.undecided(text, f"within {tolerance:g}", "too few steps to fit and to judge")
         return
     error = judged.fits[0].makespan_error
     yield Statement.between(text, _plain(error), -tolerance, tolerance)

@@ -20,7 +20,7 @@ def _engine(judged: Sequence[Judged], label: EvidenceLabel) -> Table:
     rows: list[tuple[Value, ...]] = []
     for each in judged:
         for number, live in enumerate(each.lives):
-            total = sum(step.prefill_rows + step.decode_rows for step in live.trace.iterations)
+            total = sum(step.prefill_rows + step.decode_rows for step in live.trace.steps)
             found = _hash_counts(each, number)
             rows.append((
                 each.case.name,
@@ -50,7 +50,7 @@ def _simulated(judged: Sequence[Judged]) -> Table:
     rows = tuple(
         (
             each.case.name,
-            len(each.simulated.iterations),
+            len(each.simulated.steps),
             rounded(_rows_per_call(each)),
             rounded(each.simulated.makespan / _US_PER_MS, 6),
         )
@@ -65,8 +65,8 @@ def _simulated(judged: Sequence[Judged]) -> Table:
 
 
 def _rows_per_call(judged: Judged) -> float:
-    iterations = judged.simulated.iterations
-    return sum(each.prefill_rows + each.decode_rows for each in iterations) / max(1, len(iterations))
+    steps = judged.simulated.steps
+    return sum(each.prefill_rows + each.decode_rows for each in steps) / max(1, len(steps))
 
 
 def _fits(judged: Sequence[Judged], label: EvidenceLabel) -> Table:
@@ -87,14 +87,14 @@ def _fits(judged: Sequence[Judged], label: EvidenceLabel) -> Table:
         for fit in each.fits
     )
     return Table(
-        title="Costs of a decode call, and their error on the iterations that were not fitted",
+        title="Costs of a decode call, and their error on the steps that were not fitted",
         label=label,
         heads=(
             "case", "fitted on", "fitted", "held", "base us", "us per prompt row", "us per decode row",
             "makespan error", "median error of one", "p95 error of one",
         ),
         rows=rows,
-        note="The first line of each case decides. Errors are relative; those of one iteration without sign.",
+        note="The first line of each case decides. Errors are relative; those of one step without sign.",
     )  # fmt: skip
 
 

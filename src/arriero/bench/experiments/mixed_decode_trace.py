@@ -1,4 +1,4 @@
-"""What a scheduler decided, iteration by iteration, whoever drove it: a live engine or the simulator."""
+"""What a scheduler decided, step by step, whoever drove it: a live engine or the simulator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RowOf: TypeAlias = tuple[int, int, str, int]
 """Request, slot, `prefill` or `decode`, rows."""
 
 
-class Iteration(NamedTuple):
+class TraceStep(NamedTuple):
     """One decode call.
 
     Attributes:
@@ -42,37 +42,37 @@ class Iteration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All iterations of a run, and how long each took.
+    """All steps of a run, and how long each took.
 
     Attributes:
-        durations: from the begin of each iteration to that of the next, in us; the last one to its end.
+        durations: from the begin of each step to that of the next, in us; the last one to its end.
     """
 
-    iterations: tuple[Iteration, ...]
+    steps: tuple[TraceStep, ...]
     durations: tuple[Time, ...]
 
     @property
     def makespan(self) -> Time:
-        """From the first iteration to the end of the last, in us."""
+        """From the first step to the end of the last, in us."""
         return sum(self.durations)
 
     @property
     def admission_order(self) -> list[int]:
         """Requests in the order in which they got a slot."""
-        return [request for each in self.iterations for request in each.admitted]
+        return [request for each in self.steps for request in each.admitted]
 
     def admitted_in(self) -> dict[int, int]:
-        """Request → the iteration in which it got its slot."""
-        return {request: each.number for each in self.iterations for request in each.admitted}
+        """Request → the step in which it got its slot."""
+        return {request: each.number for each in self.steps for request in each.admitted}
 
     def finished_in(self) -> dict[int, int]:
-        """Request → the iteration in which it ended."""
-        return {request: each.number for each in self.iterations for request in each.finished}
+        """Request → the step in which it ended."""
+        return {request: each.number for each in self.steps for request in each.finished}
 
-    def num_iterations_of(self) -> dict[int, int]:
-        """Request → the iterations that had a row of it."""
+    def num_steps_of(self) -> dict[int, int]:
+        """Request → the steps that had a row of it."""
         found: dict[int, int] = {}
-        for each in self.iterations:
+        for each in self.steps:
             for request, _, _, _ in each.rows:
                 found[request] = found.get(request, 0) + 1
         return found
@@ -84,7 +84,7 @@ def live_trace(records: Sequence[StepRecord]) -> Trace:
     begins = [record.began_at for record in computed]
     ends = [*begins[1:], computed[-1].ended_at] if computed else []
     return Trace(
-        tuple(_iteration(record.plan, record.events) for record in computed),
+        tuple(_trace_step(record.plan, record.events) for record in computed),
         tuple(end - begin for begin, end in zip(begins, ends, strict=True)),
     )
 
@@ -93,26 +93,26 @@ def simulated_trace(steps: Sequence[SimulatedStep]) -> Trace:
     """Of the simulator, from the passes that had rows; equal steps must not have been taken in one."""
     computed = [step for step in steps if step.plan.rows]
     return Trace(
-        tuple(_iteration(step.plan, step.events) for step in computed),
+        tuple(_trace_step(step.plan, step.events) for step in computed),
         tuple(step.ended_at - step.began_at for step in computed),
     )
 
 
 def first_difference(one: Trace, other: Trace) -> str | None:
     """Where two traces decide otherwise, in words; None if nowhere."""
-    for ours, theirs in zip(one.iterations, other.iterations, strict=False):
+    for ours, theirs in zip(one.steps, other.steps, strict=False):
         if ours == theirs:
             continue
-        for name in Iteration._fields:
+        for name in TraceStep._fields:
             seen, expected = getattr(ours, name), getattr(theirs, name)
             if seen != expected:
-                return f"iteration {ours.number}: {name} {_short(seen)}, and {_short(expected)} in the other"
-    ours_in_all, theirs_in_all = len(one.iterations), len(other.iterations)
-    return None if ours_in_all == theirs_in_all else f"{ours_in_all} iterations, and {theirs_in_all} in the other"
+                return f"step {ours.number}: {name} {_short(seen)}, and {_short(expected)} in the other"
+    ours_in_all, theirs_in_all = len(one.steps), len(other.steps)
+    return None if ours_in_all == theirs_in_all else f"{ours_in_all} steps, and {theirs_in_all} in the other"
 
 
-def _iteration(plan: BatchPlan, events: Sequence[Event]) -> Iteration:
-    return Iteration(
+def _trace_step(plan: BatchPlan, events: Sequence[Event]) -> TraceStep:
+    return TraceStep(
         number=plan.step,
         rows=tuple(
             (

@@ -124,5 +124,21 @@ def judge_matched(found: Occupancy, crowded: Occupancy) -> Iterator[Statement]:
     )
 
 
+def judge_offered(name: str, rows: Sequence[IterRow], *, slots: int, fault: str | None) -> Statement:
+    """Arrivals that do not wait for answers: nobody waits beside an empty slot.
+
+    Args:
+        name: of the load.
+        rows: of the engine's loop.
+        slots: of the server.
+        fault: why the load was not the one that was wanted; None if it was.
+    """
+    text = f"{name}: steps in which somebody waited beside an empty slot"
+    if fault is not None:
+        return Statement.undecided(text, "exactly 0", fault)
+    beside = sum(row.waiting_queue_depth_after_admission > 0 and row.active_seq_count < slots for row in rows)
+    return Statement.equal(text, beside, 0)
+
+
 def _mean(values: Sequence[int]) -> float | None:
     return sum(values) / len(values) if values else None

@@ -6,6 +6,7 @@ pinned      a thread of its own on the last CPU that this process may use, with 
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeAlias
 
 from arriero.core.errors import ConfigError
@@ -14,11 +15,15 @@ from arriero.engine.placement import Dedicated, Placement, Shared
 PlacementWord: TypeAlias = Literal["shared", "dedicated", "pinned"]
 
 
+class PlacementRefused(ConfigError):
+    """This machine cannot give an engine the placement that was asked for."""
+
+
 def placement_of(word: PlacementWord) -> Placement:
     """Where an engine is to run; `pinned` takes the last CPU that this process may use.
 
     Raises:
-        ConfigError: this system cannot pin.
+        PlacementRefused: this system cannot pin.
     """
     if word == "shared":
         return Shared()
@@ -26,11 +31,18 @@ def placement_of(word: PlacementWord) -> Placement:
 
 
 def last_cpu() -> int:
-    """The last CPU that this process may use.
+    """The last CPU that this process may use, after a thread was pinned to it.
 
     Raises:
-        ConfigError: this system does not say.
+        PlacementRefused: this system cannot pin, or forbids it.
     """
     if not hasattr(os, "sched_getaffinity"):
-        raise ConfigError("this system cannot pin a thread to a CPU; leave the placement `pinned` out")
-    return max(os.sched_getaffinity(0))
+        raise PlacementRefused("this system cannot pin a thread to a CPU; leave the placement `pinned` out")
+    cpu = max(os.sched_getaffinity(0))
+    try:
+        with ThreadPoolExecutor(1) as threads:  # a thread of its own, since pinning cannot be taken back
+            threads.submit(os.sched_setaffinity, 0, {cpu}).result()
+    except OSError as error:
+        message = f"CPU {cpu}: no thread may be pinned to it ({error.strerror}); leave the placement `pinned` out"
+        raise PlacementRefused(message) from error
+    return cpu

@@ -13,6 +13,7 @@ import msgspec
 from arriero.bench.client_loop import run as run_on_loop
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.experiment import Experiment, Outcome, Statement, Table, Tell, Value
+from arriero.bench.experiments.failed_cells import FailedCells
 from arriero.bench.experiments.prefix_reuse_cells import NOT_BUILT, Cell, Setting, Way, run_cell
 from arriero.bench.experiments.prefix_reuse_workloads import Texts, Workload, WorkloadSize, turns_of
 from arriero.bench.experiments.samples import NS_PER_MS, http_label, ratio, rounded, samples
@@ -74,10 +75,12 @@ def run(config: PrefixReuse, tell: Tell) -> Outcome:
     """Measure and judge."""
     check_peer(config.peer, config.model)
     facts: dict[str, Any] = model_facts(config.model)
-    cells = run_on_loop(_cells(config, tell))
-    facts |= {"threads": config.threads, "peer_build": next((each.build for each in cells if each.build), None)}
+    failed = FailedCells()
+    cells = run_on_loop(_cells(config, failed, tell))
+    peer_build = next((each.build for each in cells if each.build), None)
+    facts |= {"threads": config.threads, "peer_build": peer_build, **failed.facts}
     return Outcome(
-        statements=tuple(_judge(config, cells)),
+        statements=(failed.statement(), *judge(config, cells)),
         tables=(_table(config, cells),),
         limits=_limits(config),
         facts=facts,
@@ -85,8 +88,8 @@ def run(config: PrefixReuse, tell: Tell) -> Outcome:
     )
 
 
-async def _cells(config: PrefixReuse, tell: Tell) -> list[Cell]:
-    """Every cell that can be run, ways in another order for each workload."""
+async def _cells(config: PrefixReuse, failed: FailedCells, tell: Tell) -> list[Cell]:
+    """Every cell that can be run and whose server served, ways in another order for each workload."""
     setting = Setting(
         model=config.model,
         peer=config.peer,
@@ -105,14 +108,18 @@ async def _cells(config: PrefixReuse, tell: Tell) -> list[Cell]:
     for workload in config.workloads:
         turns = turns_of(workload, config.texts, size)
         for way in order.sample(ways, len(ways)):
-            tell(f"{workload}, {way}")
-            cells.append(await run_cell(setting, workload, way, turns))
+            name = f"{workload}, {way}"
+            tell(name)
+            with failed.losing(name):
+                cells.append(await run_cell(setting, workload, way, turns))
     return cells
 
 
-def _judge(config: PrefixReuse, cells: Sequence[Cell]) -> Iterator[Statement]:
+def judge(config: PrefixReuse, cells: Sequence[Cell]) -> Iterator[Statement]:
+    """The acceptance statements."""
     failed = sum(life.outcome is not End.LENGTH for cell in cells for life in cell.lives)
     yield Statement.equal("requests that failed, were rejected or ended early", failed, 0)
+    yield Statement.equal("cells with incomplete records", sum(bool(cell.problems) for cell in cells), 0)
     ours = [cell for cell in cells if cell.way is Way.NO_SESSION]
     skipped = sum(cell.prompt_tokens - (cell.prefill_rows or 0) for cell in ours)
     yield Statement.equal("without sessions: prompt rows that were not computed", skipped, 0)
@@ -125,17 +132,16 @@ def _judge(config: PrefixReuse, cells: Sequence[Cell]) -> Iterator[Statement]:
 
 
 def _table(config: PrefixReuse, cells: Sequence[Cell]) -> Table:
+    by_key = {(cell.workload, cell.way): cell for cell in cells}
     rows: list[tuple[Value, ...]] = []
     for workload in config.workloads:
-        base = next(cell for cell in cells if cell.workload is workload and cell.way is Way.NO_SESSION)
+        base = by_key.get((workload, Way.NO_SESSION))
         for way in Way:
-            cell = next((each for each in cells if each.workload is workload and each.way is way), None)
+            cell = by_key.get((workload, way))
             if cell is None:
-                reason = NOT_BUILT.get(way, NO_PEER)
-                rows.append((workload.value, way.value, 0, *[None] * 8, f"not run: {reason}"))
+                rows.append((workload.value, way.value, 0, *[None] * 8, _why_not(config, way)))
                 continue
             firsts = samples(map(_first_ns, cell.lives), NS_PER_MS)
-            differ = _num_different(cell, base)
             rows.append((
                 workload.value,
                 way.value,
@@ -145,9 +151,9 @@ def _table(config: PrefixReuse, cells: Sequence[Cell]) -> Table:
                 rounded(_skipped_share(cell)),
                 rounded(firsts.p50),
                 rounded(firsts.p95),
-                rounded(ratio(firsts.p50, samples(map(_first_ns, base.lives), NS_PER_MS).p50)),
+                None if base is None else rounded(ratio(firsts.p50, _first_p50(base))),
                 rounded(_tokens_per_s(cell)),
-                differ,
+                None if base is None else _num_different(cell, base),
                 "",
             ))  # fmt: skip
     return Table(
@@ -165,6 +171,12 @@ def _table(config: PrefixReuse, cells: Sequence[Cell]) -> Table:
     )  # fmt: skip
 
 
+def _why_not(config: PrefixReuse, way: Way) -> str:
+    if way in NOT_BUILT:
+        return f"not run: {NOT_BUILT[way]}"
+    return f"not run: {NO_PEER}" if way.is_peer and config.peer is None else "no result: its server failed"
+
+
 def _skipped_share(cell: Cell) -> float | None:
     computed = cell.prefill_rows
     return None if computed is None else ratio(cell.prompt_tokens - computed, cell.prompt_tokens)
@@ -174,6 +186,10 @@ def _num_different(cell: Cell, base: Cell) -> int:
     """Answers that are not those of the baseline to the same turn."""
     expected = {life.request_id: life.text_sha256 for life in base.lives}
     return sum(life.text_sha256 != expected.get(life.request_id) for life in cell.lives)
+
+
+def _first_p50(cell: Cell) -> float | None:
+    return samples(map(_first_ns, cell.lives), NS_PER_MS).p50
 
 
 def _first_ns(life: ClientLife) -> float:

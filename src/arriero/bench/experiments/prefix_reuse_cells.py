@@ -77,6 +77,11 @@ class Cell:
     build: str | None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the figures of our own server are not to be trusted."""
+        return () if self.log is None else self.log.problems_with(self.lives)
+
+    @property
     def prompt_tokens(self) -> int:
         """Of all measured prompts, as the server counts."""
         return sum(life.prompt_tokens or 0 for life in self.lives)

@@ -1,4 +1,4 @@
-"""How many slots were busy in how many calls of the model: what llama-server exports, and arriero under its names."""
+"""How many slots were busy in how many decode calls: what llama-server exports, and arriero under its names."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class SlotCounts:
     """Since a server started, or between two readings.
 
     Attributes:
-        calls: of the model.
+        calls: decode calls.
         busy_slots: slots at work, summed over the calls.
     """
 

@@ -15,10 +15,9 @@ import msgspec
 from arriero.bench.client_loop import run as run_on_loop
 from arriero.bench.experiments.contexts import ModelSettings, ModelSource, open_model
 from arriero.bench.experiments.experiment import Experiment, Outcome, Tell
-from arriero.bench.experiments.placements import PlacementWord, last_cpu
+from arriero.bench.experiments.placements import PlacementRefused, PlacementWord, last_cpu
 from arriero.bench.experiments.responsiveness_figures import Rounds, cancel_tables, fan_out_table, judge
 from arriero.bench.experiments.responsiveness_rounds import Bench, CancelRound, FanOutRound, cancel_round, fan_out_round
-from arriero.core.errors import ConfigError
 from arriero.record.strict import Name, Positive
 
 
@@ -94,7 +93,7 @@ async def _rounds(config: Responsiveness, source: ModelSource, tell: Tell) -> Ro
                 rounds.fan_outs.append(
                     await fan_out_round(bench, placement, config.fan_outs, config.streams, config.yardstick_tokens)
                 )
-            except ConfigError as error:
+            except PlacementRefused as error:
                 rounds.refused[placement] = str(error)
         rounds.placements = [each for each in rounds.placements if each not in rounds.refused]
     return rounds

@@ -57,7 +57,7 @@ class CancelRound:
         asked: trials that should have been run.
         hang: what did not come back, or None.
         admitted: requests that got a slot, the one that took it away from all others left out.
-        decode_calls: calls of the model while requests were cancelled.
+        decode_calls: made while requests were cancelled.
     """
 
     placement: PlacementWord
@@ -92,7 +92,7 @@ async def running(engine: Engine, backend: Backend, placement: PlacementWord, li
     """Start an engine, and end it whatever happened; one that does not end keeps its backend.
 
     Raises:
-        ConfigError: the placement cannot be had. Hang: the engine did not end.
+        PlacementRefused: the placement cannot be had. ConfigError: the engine cannot run so. Hang: it did not end.
     """
     try:
         engine.start(placement_of(placement))
@@ -118,7 +118,7 @@ async def cancel_round(bench: Bench, placement: PlacementWord, number: int) -> C
     The slot goes to a preloaded request, and the published slot pools do not give such a slot to anybody again.
 
     Raises:
-        ConfigError: the placement cannot be had.
+        PlacementRefused: the placement cannot be had.
     """
     found = CancelRound(placement=placement, asked=number)
     backend = bench.backend(num_sequences=1)
@@ -147,7 +147,7 @@ async def fan_out_round(
     """One request alone as the yardstick, one warm-up trial, then the trials.
 
     Raises:
-        ConfigError: the placement cannot be had.
+        PlacementRefused: the placement cannot be had.
     """
     found = FanOutRound(placement=placement)
     backend = bench.backend(num_sequences=num_streams)

@@ -6,6 +6,8 @@ capped              more clients than may be in flight: turned away at once, or 
 matched             as many clients as slots, all asking at once: who is admitted when, and who ends when
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +15,7 @@ import msgspec
 from arriero.bench.client_loop import run as run_on_loop
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.experiment import Experiment, Outcome, Tell
+from arriero.bench.experiments.failed_cells import FailedCells
 from arriero.bench.experiments.semantics_figures import behaviours, judge, latency_table
 from arriero.bench.experiments.semantics_sides import Side, SideFound, ask_alone, ask_for_end, lockstep
 from arriero.bench.experiments.served import model_facts
@@ -69,10 +72,12 @@ def run(config: Semantics, tell: Tell) -> Outcome:
     """Measure and judge."""
     check_peer(config.peer, config.model)
     facts: dict[str, Any] = model_facts(config.model)
-    sides = run_on_loop(_ask(config, tell))
-    facts |= {"threads": config.threads, "peer_build": next((each.build for each in sides if each.build), None)}
+    failed = FailedCells()
+    sides = run_on_loop(_ask(config, _Questions(config, failed, tell)))
+    peer_build = next((each.build for each in sides if each.build), None)
+    facts |= {"threads": config.threads, "peer_build": peer_build, **failed.facts}
     return Outcome(
-        statements=tuple(judge(sides)),
+        statements=(failed.statement(), *judge(sides)),
         tables=(behaviours(sides, config.model), latency_table(sides, config.model)),
         limits=_limits(config),
         facts=facts,
@@ -80,7 +85,8 @@ def run(config: Semantics, tell: Tell) -> Outcome:
     )
 
 
-async def _ask(config: Semantics, tell: Tell) -> list[SideFound]:
+async def _ask(config: Semantics, questions: "_Questions") -> list[SideFound]:
+    """Every question to every side, taking turns."""
     common: dict[str, Any] = {
         "model": config.model,
         "slot_tokens": config.slot_tokens,
@@ -91,38 +97,68 @@ async def _ask(config: Semantics, tell: Tell) -> list[SideFound]:
         sides.append(Side(name=THEIRS, peer=config.peer, peer_flags=config.peer_flags, **common))
     found = {side.name: SideFound(name=side.name) for side in sides}
     for side in sides:
-        tell(f"{side.name}: end of generation")
-        await ask_for_end(side, config.end_prompt, config.end_text, config.end_budget, found[side.name])
+        await questions.end(side, found[side.name])
     for block in range(config.alone_blocks):
         for side in sides if block % 2 == 0 else sides[::-1]:
-            tell(f"{side.name}: one client, block {block + 1} of {config.alone_blocks}")
-            await ask_alone(side, config.prompt, config.alone_budgets, config.alone_requests, found[side.name])
+            await questions.alone(side, found[side.name], block)
     for side in sides:
-        tell(f"{side.name}: one slot, {config.capped_clients} clients")
-        found[side.name].capped = await lockstep(
-            side,
-            config.prompt,
-            slots=1,
-            backlog=0,
-            clients=config.capped_clients,
-            budget=config.capped_budget,
-            rounds=config.capped_rounds,
-        )
+        await questions.capped(side, found[side.name])
     for number, each in enumerate(config.matched):
         for side in sides if number % 2 == 0 else sides[::-1]:
-            tell(f"{side.name}: {each.clients} clients on as many slots, budget {each.budget}")
-            found[side.name].matched.append(
+            await questions.matched(side, found[side.name], each)
+    return list(found.values())
+
+
+class _Questions:
+    """Each question has a fresh server; one that fails leaves its place empty in what was found."""
+
+    def __init__(self, config: Semantics, failed: FailedCells, tell: Tell) -> None:
+        self._config = config
+        self._failed = failed
+        self._tell = tell
+
+    async def end(self, side: Side, found: SideFound) -> None:
+        config = self._config
+        with self._cell(f"{side.name}: end of generation"):
+            await ask_for_end(side, config.end_prompt, config.end_text, config.end_budget, found)
+
+    async def alone(self, side: Side, found: SideFound, block: int) -> None:
+        config = self._config
+        with self._cell(f"{side.name}: one client, block {block + 1} of {config.alone_blocks}"):
+            found.alone.append(await ask_alone(side, config.prompt, config.alone_budgets, config.alone_requests))
+
+    async def capped(self, side: Side, found: SideFound) -> None:
+        config = self._config
+        with self._cell(f"{side.name}: one slot, {config.capped_clients} clients"):
+            found.capped = await lockstep(
+                side,
+                config.prompt,
+                slots=1,
+                backlog=0,
+                clients=config.capped_clients,
+                budget=config.capped_budget,
+                rounds=config.capped_rounds,
+            )
+
+    async def matched(self, side: Side, found: SideFound, each: Matched) -> None:
+        with self._cell(f"{side.name}: {each.clients} clients on as many slots, budget {each.budget}"):
+            found.matched.append(
                 await lockstep(
                     side,
-                    config.prompt,
+                    self._config.prompt,
                     slots=each.clients,
                     backlog=each.clients,
                     clients=each.clients,
                     budget=each.budget,
-                    rounds=config.matched_rounds,
+                    rounds=self._config.matched_rounds,
                 )
             )
-    return list(found.values())
+
+    @contextmanager
+    def _cell(self, name: str) -> Generator[None]:
+        self._tell(name)
+        with self._failed.losing(name):
+            yield
 
 
 def _limits(config: Semantics) -> tuple[str, ...]:
@@ -139,7 +175,7 @@ EXPERIMENT: Final = Experiment(
     decides="How do answers that end at once, full servers and simultaneous clients differ from llama-server?",
     metric="counts of answers, rejections and texts",
     comparison="the same questions to fresh servers of both kinds, taking turns",
-    difference="rejections are exact; texts of ours are the same within a shape; latencies decide nothing",
+    difference="rejections are exact and take no decode step; texts of ours are the same within a shape",
     config=Semantics,
     run=run,
 )

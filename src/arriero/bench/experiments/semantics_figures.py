@@ -1,6 +1,8 @@
 """What the two sides did, as a table of behaviours with counts, and the statements that have to hold."""
 
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Final
 
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.experiment import Statement, Table, Value
@@ -10,7 +12,8 @@ from arriero.bench.experiments.sides import NO_PEER, THEIRS
 from arriero.metrics.client_life import ClientLife, Outcome
 from arriero.record.diagnostics import IterRow
 
-US_PER_MS = 1_000
+US_PER_MS: Final = 1_000
+_LOST: Final = "the server of this cell failed"
 
 
 def judge(sides: Sequence[SideFound]) -> Iterator[Statement]:
@@ -18,48 +21,75 @@ def judge(sides: Sequence[SideFound]) -> Iterator[Statement]:
     ours = next(found for found in sides if is_ours(found))
     theirs = next((found for found in sides if not is_ours(found)), None)
     yield from _judge_end(ours, theirs)
-    if ours.capped is not None:
-        yield from _judge_capped(ours.capped)
+    yield from _judge_capped(ours.capped)
     bad = sum(life.outcome is not Outcome.LENGTH for found in sides for life in _served_lives(found))
     yield Statement.equal("requests within capacity that failed, were rejected or ended early", bad, 0)
-    hashes: dict[object, set[str]] = {}
+    yield Statement.equal("cells with incomplete records", sum(bool(each) for each in ours.problems()), 0)
+    yield stable("our answers are the same within a shape", _hashes(ours))
+
+
+def _hashes(ours: SideFound) -> dict[object, set[str]]:
+    """Shape → the hashes of its answers; on one slot there is one shape for each budget, whoever else asks."""
+    found: dict[object, set[str]] = {}
+
+    def add(shape: object, life: ClientLife) -> None:
+        found.setdefault(shape, set()).add(life.text_sha256 or "none")
+
+    for budget, lives in ours.latencies.items():
+        for life in lives:
+            add(("one slot", budget), life)
+    if ours.capped is not None:
+        for life in ours.capped.all_lives():
+            if life.status == HTTPStatus.OK:
+                add(("one slot", ours.capped.budget), life)
     for each in ours.matched:
         for shape, life in shaped(each):
-            hashes.setdefault((each.clients, each.budget, shape), set()).add(life.text_sha256 or "none")
-    yield stable("our answers are the same within a shape", hashes)
+            add((each.clients, each.budget, shape), life)
+    return found
 
 
 def _judge_end(ours: SideFound, theirs: SideFound | None) -> Iterator[Statement]:
     text = "an end token that comes first: nothing is counted, nothing is said, the finish reason is stop"
     end = ours.end
     if end is None or end.forced is None:
-        yield Statement.undecided(text, "0 tokens, no text, stop", "the text of the end token is not one token here")
+        reason = _LOST if end is None else "the text of the end token is not one token here"
+        yield Statement.undecided(text, "0 tokens, no text, stop", reason)
     else:
-        is_so = end.forced.status == 200 and not end.forced.num_tokens and not end.forced.text
+        is_so = end.forced.status == HTTPStatus.OK and not end.forced.num_tokens and not end.forced.text
         yield Statement.so(
             text, _shown(end.forced), "0 tokens, no text, stop", holds=is_so and end.forced.finish == "stop"
         )
     text = "both servers answer the end-of-generation prompt with the same text, white space aside"
     if theirs is None or theirs.end is None or end is None:
-        yield Statement.undecided(text, "equal", NO_PEER)
+        yield Statement.undecided(text, "equal", NO_PEER if theirs is None else _LOST)
         return
     ours_said, theirs_said = end.plain.text, theirs.end.plain.text
     yield Statement.so(text, repr(ours_said), repr(theirs_said), holds=ours_said == theirs_said)
 
 
-def _judge_capped(found: Lockstep) -> Iterator[Statement]:
+def _judge_capped(found: Lockstep | None) -> Iterator[Statement]:
     """One may be in flight: in each round one is answered and all others are turned away at once."""
-    exact = sum(_count(lives, 200) == 1 and _count(lives, 503) == found.clients - 1 for lives in found.rounds)
-    rejected = sum(_count(lives, 503) for lives in found.rounds)
+    if found is None:
+        yield Statement.undecided("one in flight: one answer in each round, all others rejected", "all rounds", _LOST)
+        yield Statement.undecided("one in flight: slowest rejection, ms", "a decode step of the same server", _LOST)
+        return
+    answered, turned_away = HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE
+    others = found.clients - 1
+    exact = sum(_count(each, answered) == 1 and _count(each, turned_away) == others for each in found.rounds)
+    rejected = sum(_count(lives, turned_away) for lives in found.rounds)
     asked = len(found.rounds) * found.clients
     yield Statement.so(
-        f"{found.clients} clients, one in flight: one answer and {found.clients - 1} rejection(s) in each round",
+        f"{found.clients} clients, one in flight: one answer and {others} rejection(s) in each round",
         f"{exact} of {len(found.rounds)} rounds; {rejected} of {asked} requests rejected",
         "all rounds",
         holds=exact == len(found.rounds) > 0,
     )
-    late = sum(not _is_at_once(lives) for lives in found.rounds)
-    yield Statement.equal("rounds in which a rejection came after the end of the answer", late, 0)
+    text = f"{found.clients} clients, one in flight: slowest rejection, ms"
+    step_ms = decode_step_ms(found, 1)
+    if step_ms is None:
+        yield Statement.undecided(text, "a decode step of the same server", "no decode step was written down")
+    else:
+        yield Statement.at_most(text, rounded(_slowest_rejection(found)), round(step_ms, 3), " ms, one decode step")
 
 
 def behaviours(sides: Sequence[SideFound], model: ModelSettings) -> Table:
@@ -81,23 +111,22 @@ def _behaviours(found: SideFound) -> Iterator[tuple[str, Value]]:
         yield "end-of-generation prompt: tokens counted, finish reason", _shown(found.end.plain)
         if found.end.forced is not None:
             yield "end token forced to come first: tokens counted, finish reason", _shown(found.end.forced)
+    for budget, lives in found.latencies.items():
+        yield f"1 client, 1 slot, b{budget}: different texts", len({life.text_sha256 for life in lives})
     if found.capped is not None:
-        lives = [life for each in found.capped.rounds for life in each]
         word = f"{found.capped.clients} clients, 1 slot"
-        yield f"{word}: answered / rejected / other", _by_status(lives)
-        rejections = [_took(life) for life in lives if life.status == 503]
-        yield f"{word}: slowest rejection, ms", rounded(max(rejections, default=None))
+        yield f"{word}: answered / rejected / other", _by_status(found.capped.all_lives())
+        yield f"{word}: slowest rejection, ms", rounded(_slowest_rejection(found.capped))
     for each in found.matched:
         word = f"{each.clients} clients, {each.clients} slots, b{each.budget}"
-        lives = [life for one in each.rounds for life in one]
-        yield f"{word}: answered / rejected / other", _by_status(lives)
-        yield f"{word}: different texts", len({life.text_sha256 for life in lives})
+        yield f"{word}: answered / rejected / other", _by_status(each.all_lives())
+        yield f"{word}: different texts", len({life.text_sha256 for life in each.all_lives()})
         skews = [_skew(one) for one in each.rounds]
         yield f"{word}: skew p50, ms", rounded(median(skews))
         if each.log is not None:
             together = sum(_admitted_together(each, one) for one in each.rounds)
             yield f"{word}: rounds admitted in one step", f"{together} of {len(each.rounds)}"
-            yield f"{word}: skew p50 / decode step", rounded(ratio(median(skews), decode_step_ms(each)))
+            yield f"{word}: skew p50 / decode step", rounded(ratio(median(skews), decode_step_ms(each, each.clients)))
 
 
 def latency_table(sides: Sequence[SideFound], model: ModelSettings) -> Table:
@@ -146,13 +175,11 @@ def shaped(found: Lockstep) -> Iterator[tuple[object, ClientLife]]:
             yield (order.index(admitted[life.request_id]), steps), life
 
 
-def decode_step_ms(found: Lockstep) -> float | None:
-    """The median pass with decode rows of all clients and nothing else."""
+def decode_step_ms(found: Lockstep, num_rows: int) -> float | None:
+    """The median pass with so many decode rows and nothing else."""
     if found.log is None:
         return None
-    rows = (
-        row for row in found.log.computed if row.decode_rows_in_iter == found.clients and not row.prefill_rows_in_iter
-    )
+    rows = (row for row in found.log.computed if row.decode_rows_in_iter == num_rows and not row.prefill_rows_in_iter)
     return ratio(median(row.iter_wall_us for row in rows), US_PER_MS)
 
 
@@ -171,8 +198,7 @@ def _served_lives(found: SideFound) -> Iterator[ClientLife]:
     for lives in found.latencies.values():
         yield from lives
     for each in found.matched:
-        for one in each.rounds:
-            yield from one
+        yield from each.all_lives()
 
 
 def _admitted_together(found: Lockstep, lives: Sequence[ClientLife]) -> bool:
@@ -190,11 +216,10 @@ def _by_status(lives: Sequence[ClientLife]) -> str:
     return f"{answered} / {rejected} / {len(lives) - answered - rejected}"
 
 
-def _is_at_once(lives: Sequence[ClientLife]) -> bool:
-    """Whether every rejection came before the answer's end."""
-    ends = [life.closed_at for life in lives if life.outcome.is_normal and life.closed_at is not None]
-    rejected = [life.closed_at for life in lives if life.status == 503 and life.closed_at is not None]
-    return all(at < min(ends, default=0) for at in rejected)
+def _slowest_rejection(found: Lockstep) -> float | None:
+    """Milliseconds from the send to the end of the response; None if nobody was rejected."""
+    rejected = (life for life in found.all_lives() if life.status == HTTPStatus.SERVICE_UNAVAILABLE)
+    return max(map(_took, rejected), default=None)
 
 
 def _skew(lives: Sequence[ClientLife]) -> float:

@@ -1,7 +1,7 @@
 """What each side of the comparison did, question by question; nothing is judged here."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -93,10 +93,29 @@ class EndOfGeneration:
     Attributes:
         plain: without help.
         forced: the end token comes first; None if its text is not one token here.
+        log: what our own server wrote.
     """
 
     plain: Told
     forced: Told | None
+    log: ServerLog | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """One client on one slot.
+
+    Attributes:
+        lives: by budget.
+        log: what our own server wrote.
+    """
+
+    lives: Mapping[int, tuple[ClientLife, ...]]
+    log: ServerLog | None
+
+    def all_lives(self) -> tuple[ClientLife, ...]:
+        """Of every budget."""
+        return tuple(life for each in self.lives.values() for life in each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +124,7 @@ class Lockstep:
 
     Attributes:
         rounds: the lives of each.
-        shapes: of each round of our own server, the rows of its steps; None where they are not known.
-        logs: what our own server wrote.
+        log: what our own server wrote; None of the peer.
     """
 
     clients: int
@@ -114,21 +132,43 @@ class Lockstep:
     rounds: tuple[tuple[ClientLife, ...], ...]
     log: ServerLog | None
 
+    def all_lives(self) -> tuple[ClientLife, ...]:
+        """Of every round."""
+        return tuple(life for each in self.rounds for life in each)
+
 
 @dataclass(slots=True, kw_only=True)
 class SideFound:
-    """Everything that one side did.
+    """Everything that one side did; what is missing is the cells whose server failed.
 
     Attributes:
-        latencies: budget → lives of one client.
+        alone: blocks of one client.
+        capped: more clients than may be in flight.
+        matched: as many clients as slots.
+        build: what the peer was built from.
     """
 
     name: str
     end: EndOfGeneration | None = None
-    latencies: dict[int, list[ClientLife]] = field(default_factory=dict[int, list[ClientLife]])
+    alone: list[Alone] = field(default_factory=list[Alone])
     capped: Lockstep | None = None
     matched: list[Lockstep] = field(default_factory=list[Lockstep])
     build: str | None = None
+
+    @property
+    def latencies(self) -> dict[int, list[ClientLife]]:
+        """Budget → the lives of one client, over all blocks."""
+        found: dict[int, list[ClientLife]] = {}
+        for block in self.alone:
+            for budget, lives in block.lives.items():
+                found.setdefault(budget, []).extend(lives)
+        return found
+
+    def problems(self) -> list[tuple[str, ...]]:
+        """Of each cell of our own server, why its figures are not to be trusted."""
+        cells: list[Alone | Lockstep] = [*self.alone, *([] if self.capped is None else [self.capped]), *self.matched]
+        found = [each.log.problems_with(each.all_lives()) for each in cells if each.log is not None]
+        return found if self.end is None or self.end.log is None else [self.end.log.problems, *found]
 
 
 async def ask_for_end(side: Side, prompt: str, end_text: str, budget: int, found: SideFound) -> None:
@@ -143,18 +183,20 @@ async def ask_for_end(side: Side, prompt: str, end_text: str, budget: int, found
             bias = {str(ids[0]): END_BIAS}
             body = {"prompt": prompt, "max_tokens": budget, "temperature": 0, "logit_bias": bias}
             forced = await _whole(url, body)
-        found.end = EndOfGeneration(plain=plain, forced=forced)
+    found.end = EndOfGeneration(plain=plain, forced=forced, log=running.log)
 
 
-async def ask_alone(side: Side, prompt: str, budgets: Sequence[int], number: int, found: SideFound) -> None:
+async def ask_alone(side: Side, prompt: str, budgets: Sequence[int], number: int) -> Alone:
     """One client; a warm-up, then so many answers of each budget in turns."""
+    lives: dict[int, list[ClientLife]] = {budget: [] for budget in budgets}
     async with side.running(1, 1) as running:
         ids = await tokens_of(running.asked.url, prompt, add_special=True)
         await running.asked.target.ask(_ask(ids, budgets[0], "warm-up", stream=True), None)
         for index in range(number):
             for budget in budgets:
-                life = await running.asked.target.ask(_ask(ids, budget, f"alone-{budget}-{index}", stream=True), None)
-                found.latencies.setdefault(budget, []).append(life)
+                ask = _ask(ids, budget, f"alone-{budget}-{index}", stream=True)
+                lives[budget].append(await running.asked.target.ask(ask, None))
+    return Alone(lives={budget: tuple(each) for budget, each in lives.items()}, log=running.log)
 
 
 async def lockstep(

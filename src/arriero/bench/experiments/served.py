@@ -8,7 +8,7 @@ The server ends through `POST /shutdown`, so that every row of its diagnostics i
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from arriero.bench.peers import arriero
 from arriero.bench.servers import Server, ServerFailed, started
 from arriero.bench.servers_commands import ServerValues, with_flags
 from arriero.core.errors import DataError
+from arriero.metrics.client_life import ClientLife, Outcome
 from arriero.record.diagnostics import EngineSummaryRow, GapRow, IterRow, ServerRequestRow, decode_row
 
 END_WITHIN_S: Final = 60.0
@@ -66,7 +67,7 @@ class ServeOptions:
         """The flags beside those that every server gets.
 
         Raises:
-            ConfigError: a pinned placement cannot be had here.
+            PlacementRefused: a pinned engine cannot be had here.
         """
         where = ("--placement", "shared") if self.placement == "shared" else ("--placement", "dedicated")
         pinned = ("--engine-cpus", str(last_cpu())) if self.placement == "pinned" else ()
@@ -115,6 +116,12 @@ class ServerLog:
             found.append("KV was left at the end")
         return tuple(found)
 
+    def problems_with(self, lives: Iterable[ClientLife]) -> tuple[str, ...]:
+        """The same, and requests of these that were answered, in whole or in part, and have no row."""
+        known = {row.answer_id for row in self.requests}
+        num_lost = sum(_has_an_answer(life) and life.request_id not in known for life in lives)
+        return (*self.problems, f"{num_lost} answered requests have no row") if num_lost else self.problems
+
 
 class Served:
     """One running server; asked on the event loop that started it.
@@ -134,6 +141,11 @@ class Served:
     def url(self) -> str:
         """Where it listens."""
         return self._server.url
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._server.pid
 
     async def call(self, method: str, path: str, body: object = None) -> Reply:
         """Ask for something beside the measurement."""
@@ -163,13 +175,16 @@ class Served:
         """End the server in order; everything that it wrote.
 
         Raises:
-            CallFailed, ServerFailed: it did not end.
+            CallFailed, ServerFailed: it did not end, or what it wrote cannot be read.
         """
         if self._log is None:
             await self.target.close()
             await self.call("POST", "/shutdown")
             await _until_ended(self._server)
-            self._log = read_log(self._diagnostics)
+            try:
+                self._log = read_log(self._diagnostics)
+            except (OSError, DataError) as error:
+                raise ServerFailed(f"{self._server.name}: its diagnostics cannot be read ({error})") from error
         return self._log
 
 
@@ -185,7 +200,7 @@ async def served(
         on_text: told the text of every answer.
 
     Raises:
-        ConfigError: its placement cannot be had. ServerFailed: it ended or did not answer.
+        PlacementRefused: its placement cannot be had. ServerFailed: it ended or did not answer.
     """
     with TemporaryDirectory(prefix="arriero-experiment-") as folder:
         diagnostics = Path(folder) / "diagnostics.jsonl"
@@ -265,6 +280,10 @@ def model_facts(model: ModelSettings) -> dict[str, Any]:
     path = resolve_model(model.reference)
     check_file(path)
     return facts | {"model_file": path.name, "model_bytes": path.stat().st_size, "model_sha256": file_sha256(path)}
+
+
+def _has_an_answer(life: ClientLife) -> bool:
+    return life.outcome.is_normal or life.outcome is Outcome.CANCELLED_BY_CLIENT
 
 
 async def _until_ended(server: Server) -> None:

@@ -1,7 +1,7 @@
 """E5: tokens a second with few clients, and whether busy slots explain the difference to llama-server.
 
 Closed loops of clients, as many slots as clients, the same prompt, whole bodies. The servers take turns in going first,
-each is fresh, and both export how many slots were busy in how many calls of the model, under the same names.
+each is fresh, and both export how many slots were busy in how many decode calls, under the same names.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from arriero.bench.client_loop import run as run_on_loop
 from arriero.bench.experiments.calls import call
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.experiment import Experiment, Outcome, Statement, Table, Tell, Value
+from arriero.bench.experiments.failed_cells import FailedCells
 from arriero.bench.experiments.prometheus import SlotCounts, slot_counts
-from arriero.bench.experiments.samples import NS_PER_MS, http_label, median, ratio, rounded, spread
+from arriero.bench.experiments.samples import NS_PER_MS, http_label, median, ratio, rounded, spread, stable
 from arriero.bench.experiments.served import model_facts, tokens_of
 from arriero.bench.experiments.sides import (
     GREEDY,
@@ -75,7 +76,7 @@ class Load:
 
     Attributes:
         lives: of the measured requests.
-        counts: calls of the model and busy slots while they were served.
+        counts: decode calls and busy slots while they were served.
     """
 
     server: str
@@ -98,7 +99,7 @@ class Load:
 
     @property
     def calls_per_s(self) -> float | None:
-        """Calls of the model over that time."""
+        """Decode calls over that time."""
         return ratio(self.counts.calls, self.seconds)
 
 
@@ -106,15 +107,16 @@ def run(config: Throughput, tell: Tell) -> Outcome:
     """Measure and judge."""
     facts = model_facts(config.model)
     check_peer(config.peer, config.model)
-    loads, peer_build = run_on_loop(_loads(config, tell))
-    failed = sum(life.outcome is not End.LENGTH for load in loads for life in load.lives)
-    statements = [Statement.equal("requests that failed, were rejected or ended early", failed, 0)]
-    statements += [judge(config, loads, clients) for clients in config.clients]
+    failed = FailedCells()
+    loads, peer_build = run_on_loop(_loads(config, failed, tell))
+    bad = sum(life.outcome is not End.LENGTH for load in loads for life in load.lives)
+    statements = [failed.statement(), Statement.equal("requests that failed, were rejected or ended early", bad, 0)]
+    statements += [judge_texts(loads), *(judge(config, loads, clients) for clients in config.clients)]
     return Outcome(
         statements=tuple(statements),
-        tables=(_table(config, loads),),
+        tables=(table(config, loads),),
         limits=_limits(config),
-        facts={**facts, "threads": config.threads, "peer_build": peer_build},
+        facts={**facts, "threads": config.threads, "peer_build": peer_build, **failed.facts},
         raw={"loads.jsonl": b"".join(msgspec.json.encode(load) + b"\n" for load in loads)},
     )
 
@@ -129,19 +131,21 @@ def _commands(config: Throughput) -> dict[str, tuple[ServerCommand, str]]:
     return found
 
 
-async def _loads(config: Throughput, tell: Tell) -> tuple[list[Load], str | None]:
-    """Every load, and what the peer was built from."""
+async def _loads(config: Throughput, failed: FailedCells, tell: Tell) -> tuple[list[Load], str | None]:
+    """Every load whose server served, and what the peer was built from."""
     found: list[Load] = []
     peer_build: str | None = None
     commands = _commands(config)
     for number, clients, name in _order(config, list(commands)):
-        tell(f"round {number + 1} of {config.rounds}, {clients} clients, {name}")
+        cell = f"round {number + 1} of {config.rounds}, {clients} clients, {name}"
+        tell(cell)
         command, model = commands[name]
         size = ServerSize(slots=clients, slot_tokens=config.slot_tokens, threads=config.threads)
-        async with asked_server(command, size.values(model)) as server:
-            lives, counts = await _load(config, server, clients)
-            peer_build = peer_build or await build_of(server)
-        found.append(Load(server=name, clients=clients, round=number, lives=lives, counts=counts))
+        with failed.losing(cell):
+            async with asked_server(command, size.values(model)) as server:
+                lives, counts = await _load(config, server, clients)
+                peer_build = peer_build or await build_of(server)
+            found.append(Load(server=name, clients=clients, round=number, lives=lives, counts=counts))
     return found, peer_build
 
 
@@ -181,6 +185,14 @@ class _Figures:
     calls_per_s: float | None
     rounds: tuple[float | None, ...]
     answer_ms: float | None
+    num_texts: int
+
+    @property
+    def slots_per_s(self) -> float | None:
+        """Busy slots of a call, times calls a second; None if either is not known."""
+        if self.mean_active is None or self.calls_per_s is None:
+            return None
+        return self.mean_active * self.calls_per_s
 
 
 def _figures(loads: Sequence[Load], server: str, clients: int) -> _Figures:
@@ -195,7 +207,17 @@ def _figures(loads: Sequence[Load], server: str, clients: int) -> _Figures:
         calls_per_s=median(each for load in chosen if (each := load.calls_per_s) is not None),
         rounds=rates,
         answer_ms=ratio(median(answers), NS_PER_MS),
+        num_texts=len({life.text_sha256 for load in chosen for life in load.lives}),
     )
+
+
+def judge_texts(loads: Sequence[Load]) -> Statement:
+    """One client is served alone, so our answers to the one prompt must be the same in every round."""
+    texts: dict[object, set[str]] = {}
+    for load in loads:
+        if load.server == OURS and load.clients == 1:
+            texts.setdefault("the prompt", set()).update(life.text_sha256 or "none" for life in load.lives)
+    return stable("1 client: our answers are the same in every round", texts)
 
 
 def judge(config: Throughput, loads: Sequence[Load], clients: int) -> Statement:
@@ -228,39 +250,42 @@ def _against_peer(loads: Sequence[Load], server: str, clients: int) -> float | N
     return fmedian(ratios) if ratios else None
 
 
-def _table(config: Throughput, loads: Sequence[Load]) -> Table:
+def table(config: Throughput, loads: Sequence[Load]) -> Table:
+    """Every number of clients with every server."""
+    base = min(config.clients)
     return Table(
         title="Throughput of a closed loop, as many slots as clients",
         label=http_label(config.model),
         heads=(
-            "clients", "server", "tok/s", "rounds", "/ 1 client", "/ llama-server", "mean active", "calls/s",
-            "mean active x calls/s", "answer p50, ms",
+            "clients", "server", "tok/s", "rounds", f"/ {base} client{'' if base == 1 else 's'}", "/ llama-server",
+            "mean active", "decode calls/s", "mean active x decode calls/s", "answer p50, ms", "texts",
         ),
-        rows=tuple(_rows(config, loads)),
+        rows=tuple(_rows(config, loads, base)),
         note=(
-            f"Medians over {config.rounds} rounds, ratios to llama-server round by round. Both servers count calls of "
-            "the model and busy slots themselves."
+            f"Medians over {config.rounds} rounds, ratios to llama-server round by round. Both servers count decode "
+            "calls and busy slots themselves. Answers in different company need not be equal bit by bit: texts of "
+            "more than one client are counted only."
         ),
     )  # fmt: skip
 
 
-def _rows(config: Throughput, loads: Sequence[Load]) -> Iterator[tuple[Value, ...]]:
+def _rows(config: Throughput, loads: Sequence[Load], base: int) -> Iterator[tuple[Value, ...]]:
     servers = list(dict.fromkeys(load.server for load in loads))
     for clients in config.clients:
         for server in servers:
-            found, one = _figures(loads, server, clients), _figures(loads, server, config.clients[0])
-            product = None if found.calls_per_s is None else (found.mean_active or 0) * found.calls_per_s
+            found, fewest = _figures(loads, server, clients), _figures(loads, server, base)
             yield (
                 clients,
                 server,
                 rounded(found.tokens_per_s),
                 spread(found.rounds),
-                rounded(ratio(found.tokens_per_s, one.tokens_per_s)),
+                rounded(ratio(found.tokens_per_s, fewest.tokens_per_s)),
                 rounded(_against_peer(loads, server, clients)),
                 rounded(found.mean_active),
                 rounded(found.calls_per_s),
-                rounded(product),
+                rounded(found.slots_per_s),
                 rounded(found.answer_ms),
+                found.num_texts,
             )
 
 
@@ -276,7 +301,7 @@ EXPERIMENT: Final = Experiment(
     name="throughput",
     number="E5",
     decides="Is the difference to llama-server in a closed loop explained by how many slots were busy?",
-    metric="ratio of tokens a second, divided by the ratio of busy slots in a call of the model",
+    metric="ratio of tokens a second, divided by the ratio of busy slots in a decode call",
     comparison="arriero and llama-server, fresh for each cell, taking turns in going first",
     difference="5 % that busy slots do not explain",
     config=Throughput,

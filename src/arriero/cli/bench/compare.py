@@ -63,7 +63,7 @@ def _add_side(parser: LineParser, side: str) -> None:
     group.add_argument(f"--{side}-health", metavar="PATH", help="answers 200 once it is ready (default: /health)")
     group.add_argument(f"--{side}-name", metavar="NAME", help="its name in tables")
     group.add_argument(f"--{side}-prompts", choices=["tokens", "text"], help="what it takes (default: tokens)")
-    says = "search its best flags first: default, for a server known by name, or a plan file"
+    says = "search its best flags first: default, for a server known by name, or a plan file (default: no search)"
     group.add_argument(f"--{side}-search", metavar="PLAN", help=says)
 
 
@@ -106,10 +106,12 @@ def _add_load(parser: LineParser) -> None:
 def _add_rules(parser: LineParser) -> None:
     from arriero.bench.compare_metrics import DECIDES, SHOWN
     from arriero.bench.compare_plan import ROUNDS
+    from arriero.bench.rounds import FEWEST_ROUNDS
     from arriero.cli.bench.compare_numbers import share, words
 
     group = parser.add_argument_group("rounds and verdict")
-    group.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"even (default: {ROUNDS})")
+    says = f"even, at least {FEWEST_ROUNDS} (default: {ROUNDS})"
+    group.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=says)
     says = "A against itself, for the noise floor; even, 0 leaves it out (default: as many)"
     group.add_argument("--aa-rounds", metavar="N", type=int, help=says)
     group.add_argument("--order", default="abba", metavar="WORD", help="abba or seeded (default: abba)")

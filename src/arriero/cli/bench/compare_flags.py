@@ -85,8 +85,14 @@ def _side(side: Side, flags: argparse.Namespace) -> SideSpec:
     if word is not None and word not in list(Peer):
         return _running(side, word, given, body, form)
     command = _command(side, word, given, flags.model)
+    further = split_words(given["flags"], f"--{side}-flags")
     return SideSpec(
-        name=given["name"] or command.name, command=command, body=body, prompt_form=form or command.prompt_form
+        name=given["name"] or command.name,
+        command=with_flags(command, further),
+        body=body,
+        prompt_form=form or command.prompt_form,
+        peer=word,
+        flags=further,
     )
 
 
@@ -120,7 +126,6 @@ def _command(side: Side, word: str | None, given: Mapping[str, Any], model: str 
         if peer is not Peer.ARRIERO and model is not None and not Path(model).is_file():
             raise ConfigError(f"--model {model}: no such file, and {peer} takes nothing else; name a GGUF file")
         command = replace(PEERS[peer](given["binary"]), origin=f"--{side} {word}")
-    command = with_flags(command, split_words(given["flags"], f"--{side}-flags"))
     return command if given["health"] is None else replace(command, health=given["health"])
 
 

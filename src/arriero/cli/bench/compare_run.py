@@ -15,7 +15,7 @@ from arriero.bench.client_loop import run
 from arriero.bench.compare import Compared, compare
 from arriero.bench.compare_instrument import Generator, http_driver
 from arriero.bench.compare_plan import ComparePlan
-from arriero.bench.compare_result import Circumstances, assemble
+from arriero.bench.compare_result import Circumstances, ModelFile, assemble, model_file, versions_of
 from arriero.bench.runner import calibration_facts
 from arriero.bench.runner_points import Rules
 from arriero.cli.bench.compare_view import Lines, markdown
@@ -38,10 +38,12 @@ def run_comparison(plan: ComparePlan, flags: argparse.Namespace, command: Sequen
     out = Path(flags.out)
     require_absent([out], force=flags.force)
     _require_quiet(busy_ok=flags.busy_ok)
+    model, versions = _model_of(plan), versions_of(plan)
     machine, started_at, began_at = machine_facts(), datetime.now(UTC), time.monotonic()
     compared, calibration = run(_measure(plan, flags))
     seconds = time.monotonic() - began_at
-    result = assemble(plan, compared, Circumstances(command, started_at, seconds, machine, calibration))
+    circumstances = Circumstances(command, started_at, seconds, machine, calibration, model, versions)
+    result = assemble(plan, compared, circumstances)
     with new_file(out, force=flags.force) as file:
         file.write(encode_comparison(result, file=str(out)))
     sys.stdout.write(markdown(result))
@@ -68,6 +70,22 @@ async def _measure(plan: ComparePlan, flags: argparse.Namespace) -> tuple[Compar
         return await compare(plan, generator, http_driver, Lines(plan.rules.decides[0])), calibration
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _model_of(plan: ComparePlan) -> ModelFile | None:
+    """The file behind `--model`, which may be one of the names that `arriero serve` knows.
+
+    Raises:
+        ConfigError: the name is known, and the file cannot be had. DataError: it cannot be read.
+    """
+    if plan.hold.model is None:
+        return None
+    path = Path(plan.hold.model)
+    if not path.exists():
+        from arriero.backend.models import resolve_model
+
+        path = resolve_model(plan.hold.model)
+    return model_file(path)
 
 
 def _require_quiet(*, busy_ok: bool) -> None:

@@ -9,10 +9,12 @@ from arriero.bench.compare_metrics import metric_of
 from arriero.bench.compare_plan import CellPlan
 from arriero.bench.compare_verdicts import unstable
 from arriero.bench.rounds import Side
+from arriero.metrics.paired_figures import verdict_interval
 from arriero.metrics.paired_verdict import PairedVerdict, Verdict
 from arriero.record.bench_compare import CompareResult
 from arriero.record.bench_compare_parts import CompareCell, Round, Search, SearchTrial
 from arriero.record.machine import fact_lines
+from arriero.report.compare_sides import command_lines, flag_lines, side_lines
 
 _MIB: Final = 1 << 20
 _WORDS: Final = {
@@ -30,8 +32,10 @@ def markdown(result: CompareResult) -> str:
     parts = [
         _head(result),
         _table(_HEADS, [row for cell in result.cells for row in _rows(cell, result)], left=(1, 2, 8)),
-        "\n".join(f"- {note}" for note in _notes(result)),
+        _listed(flag_lines(result)),
+        _listed(_notes(result)),
         _servers(result),
+        _listed(command_lines(result)),
         *(search_table(search) for search in result.searches),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -57,19 +61,17 @@ def search_table(search: Search) -> str:
 def _head(result: CompareResult) -> str:
     flag = "no round was measured" if result.validity is None else str(result.validity.flag)
     reasons = () if result.validity is None else result.validity.reasons
-    sides = ((Side.A, result.a), (Side.B, result.b))
     lines = [
         f"Validity: {flag}" + "".join(f"; {reason}" for reason in reasons),
         f"Status: {result.status}" + ("" if result.error is None else f": {result.error}"),
         f"Evidence: {result.evidence}; every ratio is B / A, the median over interleaved pairs",
-        *(
-            f"{side.upper()}: {target.name}"
-            + (f", {shlex.join(target.command)}" if target.command else f" at {target.facts.get('url', 'an address')}")
-            + (f", build {target.facts['build']}" if "build" in target.facts else "")
-            for side, target in sides
-        ),
+        *side_lines(result),
         *(f"{name}: {text}" for name, text in fact_lines(result.machine).items()),
     ]
+    return _listed(lines)
+
+
+def _listed(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -91,10 +93,8 @@ def _rows(cell: CompareCell, result: CompareResult) -> Iterator[tuple[str, ...]]
 def _figures(verdict: PairedVerdict) -> tuple[str, str, str, str]:
     a, b = ("-" if side is None else f"{side.median:.4g}" for side in (verdict.a, verdict.b))
     ratio = "-" if verdict.median_ratio is None else f"{verdict.median_ratio:.3f}"
-    # the wider of the two intervals at either end: the verdict asks both
-    lows = [each for each in (verdict.low, verdict.exact_low) if each is not None]
-    highs = [each for each in (verdict.high, verdict.exact_high) if each is not None]
-    interval = f"{min(lows):.3f} ... {max(highs):.3f}" if lows and highs else "-"
+    ends = verdict_interval(verdict)
+    interval = "-" if ends is None else f"{ends.low:.3f} ... {ends.high:.3f}"
     return a, b, ratio, interval
 
 

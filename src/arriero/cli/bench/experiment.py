@@ -1,7 +1,7 @@
 """`arriero bench experiment NAME`: run one published experiment and judge its acceptance statements.
 
 An experiment is a line in the table below. Its module has `EXPERIMENT`, which is run here from its definition and
-leaves an evidence package; or `main(words)`, a command of its own.
+leaves an evidence package; or `main(words)`, a command of its own that leaves one too.
 """
 
 import argparse
@@ -37,7 +37,7 @@ EXPERIMENTS: Final = MappingProxyType({
         "E1", "arriero.bench.experiments.responsiveness", "queued cancels and streams in process, in three placements"
     ),
     "end-to-end": Entry(
-        "E2", "arriero.bench.experiments.end_to_end", "one client over HTTP, and a probe after each abort"
+        "E2", "arriero.bench.experiments.end_to_end", "one client over HTTP, and a probe after each stream it leaves"
     ),
     "semantics": Entry("E3", "arriero.bench.experiments.semantics", "behaviours beside those of llama-server"),
     "interference": Entry(
@@ -88,7 +88,10 @@ def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]
 
     path = Path(flags.config) if flags.config else _definition(experiment.name)
     config = read_definition(path, experiment.config, quick=flags.quick, over=_over(experiment, flags))
-    folder = Path(flags.out) if flags.out else _default_folder(experiment.name, quick=flags.quick)
+    if flags.model is not None and config.model.backend == "synthetic":
+        remedy = "leave out --quick or --model" if flags.quick else "leave it out"
+        raise ConfigError(f"--model {flags.model}: the synthetic backend computes without one; {remedy}")
+    folder = Path(flags.out) if flags.out else default_folder(experiment.name, quick=flags.quick)
     package = EvidencePackage(folder, force=flags.force)
     console, status = Console(highlight=False, soft_wrap=True), Console(stderr=True)
     console.print(f"{experiment.number} {experiment.name}: {experiment.decides}", markup=False)
@@ -155,7 +158,8 @@ def _definition(name: str) -> Path:
     raise ConfigError(f"{name}: no {DEFINITIONS}/{name}.toml in the checkout or here; name one with --config")
 
 
-def _default_folder(name: str, *, quick: bool) -> Path:
+def default_folder(name: str, *, quick: bool) -> Path:
+    """Where evidence goes if nobody says; that of small variants without a model below an ignored folder."""
     return Path(ARTIFACTS, EVIDENCE, name) if quick else Path(EVIDENCE, name)
 
 

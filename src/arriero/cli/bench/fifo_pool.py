@@ -12,44 +12,61 @@ from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from arriero.bench.experiments.contexts import ContextShape, ModelSource
+    from arriero.bench.experiments.fifo_pool_alone import PoolAlone, PoolResult
     from arriero.bench.fifo_pool_figures import PoolFigures
-    from arriero.bench.fifo_pool_plan import PoolPlan
 
+MODEL: Final = "smollm2-135m"
 PROMPT: Final = "Hello, my name is"
 DEFAULT_BUDGET: Final = 8
 SYNTHETIC_CALL_S: Final = 0.002
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the pool once and print its figures; status 1 if a rule of the pool was broken or a request failed.
+    """Run the pool once, print its figures and leave an evidence package.
+
+    Returns:
+        1 if a rule of the pool was broken or a request failed.
 
     Raises:
-        ConfigError: an option that cannot work.
+        ConfigError: an option that cannot work, or results that exist.
     """
-    from arriero.bench.experiments.contexts import ModelSettings, open_model
-    from arriero.bench.fifo_pool_checks import broken_rules, hashes
-    from arriero.bench.fifo_pool_figures import pool_figures
-    from arriero.bench.fifo_pool_runners import Runner, run_pool
+    from arriero.bench.experiments.evidence import EvidencePackage
+    from arriero.bench.experiments.experiment import Judgement
+    from arriero.bench.experiments.fifo_pool_alone import EXPERIMENT, outcome_of, run_once
+    from arriero.cli.bench.experiment import default_folder
 
     flags = _parser().parse_args(arguments)
+    config = _config(flags)
     if flags.json is not None:
         require_absent([Path(flags.json)], force=flags.force)
-    settings = ModelSettings(backend=flags.backend, reference=flags.model, call_s=SYNTHETIC_CALL_S)
-    with open_model(settings) as source:
-        plan = _plan(flags, source)
-        run = run_pool(Runner(flags.runner), plan, lambda: source.make(_shape(flags, plan)))
-        facts = source.facts()
-    figures, broken = pool_figures(run), broken_rules(run)
-    for line in figure_lines(flags.runner, figures):
+    name = f"{EXPERIMENT.name}-{flags.runner}"
+    folder = Path(flags.out) if flags.out else default_folder(name, quick=flags.backend == "synthetic")
+    command = ["arriero", "bench", "experiment", EXPERIMENT.name, *arguments]
+    package = EvidencePackage(folder, force=flags.force)
+    try:
+        package.begin(EXPERIMENT, config, command)
+        result = run_once(config)
+        outcome = outcome_of(config, result)
+        package.finish(outcome)
+    finally:
+        package.abandon()
+    for line in result_lines(flags.runner, result):
         print(line)
-    for budget, values in hashes(run).items():
-        print(f"hash of budget {budget}: {', '.join(f'0x{value:016x}' for value in values)}")
-    for rule in broken:
-        print(f"FAIL: {rule}")
     if flags.json is not None:
-        write_text(Path(flags.json), _as_json(arguments, figures, broken, facts), force=flags.force)
-    return 1 if broken or figures.errors else 0
+        write_text(Path(flags.json), _as_json(command, result), force=flags.force)
+    print(f"{outcome.judgement} {EXPERIMENT.name}: evidence in {folder}")
+    return 0 if outcome.judgement is Judgement.HOLDS else 1
+
+
+def result_lines(runner: str, result: "PoolResult") -> list[str]:
+    """Figures, hashes, and every rule that was broken."""
+    from arriero.bench.fifo_pool_checks import hash_words
+
+    return [
+        *figure_lines(runner, result.figures),
+        *(f"hash of budget {budget}: {hash_words(values)}" for budget, values in result.hashes.items()),
+        *(f"FAIL: {rule}" for rule in result.broken),
+    ]
 
 
 def figure_lines(runner: str, figures: "PoolFigures") -> list[str]:
@@ -75,49 +92,48 @@ def figure_lines(runner: str, figures: "PoolFigures") -> list[str]:
     ]
 
 
-def _plan(flags: Namespace, source: "ModelSource") -> "PoolPlan":
-    from arriero.bench.fifo_pool_plan import PoolPlan
+def _config(flags: Namespace) -> "PoolAlone":
+    from arriero.bench.experiments.contexts import ModelSettings
+    from arriero.bench.experiments.fifo_pool_alone import PoolAlone
+    from arriero.bench.fifo_pool_runners import Runner
 
     if flags.budget is not None and flags.budget_plan is not None:
         raise ConfigError("--budget and --budget-plan: both are given; leave one out")
+    if flags.model is not None and flags.backend == "synthetic":
+        raise ConfigError(f"--model {flags.model}: the synthetic backend computes without one; leave it out")
     only = DEFAULT_BUDGET if flags.budget is None else flags.budget
-    return PoolPlan(
+    return PoolAlone(
+        model=ModelSettings(backend=flags.backend, reference=flags.model or MODEL, call_s=SYNTHETIC_CALL_S),
+        runner=Runner(flags.runner),
         contexts=flags.contexts,
         concurrent=flags.concurrent,
         requests=flags.requests,
         budgets=flags.budget_plan or (only,),
-        prompt=tuple(source.vocabulary.encode(flags.prompt, add_special=True, parse_special=False)),
+        threads=flags.threads,
+        prompt=flags.prompt,
         temperature=flags.temperature,
         seed_base=flags.seed_base,
         cancels=flags.cancel,
         cancel_after=flags.cancel_after,
         heeds_end=flags.heed_end,
+        positions=flags.ctx_size,
     )
 
 
-def _shape(flags: Namespace, plan: "PoolPlan") -> "ContextShape":
-    from arriero.bench.experiments.contexts import ContextShape
-
-    if flags.ctx_size is not None and flags.ctx_size < plan.positions:
-        raise ConfigError(f"--ctx-size {flags.ctx_size}: prompt and budget need {plan.positions}; give that or more")
-    return ContextShape(num_sequences=1, positions=flags.ctx_size or plan.positions, threads=flags.threads)
-
-
-def _as_json(arguments: Sequence[str], figures: "PoolFigures", broken: Sequence[str], facts: dict[str, object]) -> str:
+def _as_json(command: Sequence[str], result: "PoolResult") -> str:
     import json
 
     import msgspec
 
     from arriero.bench.experiments.evidence import origin
 
-    command = ["arriero", "bench", "experiment", "fifo-pool", *arguments]
     values = {
         "schema": "arriero-fifo-pool-v1",
-        "evidence": "MEASURED" if facts["backend"] == "llama" else "SIMULATED",
+        "evidence": "MEASURED" if result.facts["backend"] == "llama" else "SIMULATED",
         "origin": origin(command),
-        "facts": facts,
-        "figures": msgspec.to_builtins(figures),
-        "broken_rules": list(broken),
+        "facts": dict(result.facts),
+        "figures": msgspec.to_builtins(result.figures),
+        "broken_rules": list(result.broken),
     }
     return json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -157,7 +173,12 @@ def _parser() -> LineParser:
         "--ctx-size", type=positive, metavar="N", help="cells of each context (default: what is needed)"
     )
     parser.add_argument("--backend", choices=["llama", "synthetic"], default="llama", help="what computes")
-    parser.add_argument("--model", default="smollm2-135m", metavar="MODEL", help="a GGUF file, or smollm2-135m")
+    parser.add_argument("--model", metavar="MODEL", help=f"a GGUF file, or a name (default: {MODEL})")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="the evidence package (default: evidence/fifo-pool-RUNNER; of the synthetic backend below .artifacts/)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     add_force(parser)
     return parser

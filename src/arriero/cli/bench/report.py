@@ -58,8 +58,8 @@ def _report_results(files: "BenchFiles", form: Form, flags: Namespace) -> None:
         write_text(Path(flags.out), as_csv(views), force=flags.force)
     else:
         write_document(bench_document(views, definitions, pictures), form, flags)
-    if len(views) > 1 and not comparison_of(views).is_fair:
-        print("their workloads differ: nothing on the page compares them")
+    if (obstacle := comparison_of(views).obstacle) is not None:
+        print(f"{obstacle}: nothing on the page compares them")
 
 
 def _report_comparisons(files: "BenchFiles", form: Form, flags: Namespace) -> None:

@@ -10,8 +10,9 @@ from arriero.metrics.client_life import ClientLife
 from arriero.metrics.client_summary import remake
 from arriero.metrics.client_window import ClientWindow
 from arriero.metrics.definitions import ARRIERO, Definitions
+from arriero.metrics.distribution import FEWEST_FOR_P99
 from arriero.metrics.validity import Validity
-from arriero.record.bench_parts import CalibrationFacts, Point
+from arriero.record.bench_parts import CalibrationFacts, Offset, Point
 from arriero.record.bench_result import BenchResult
 from arriero.record.machine_load import LoadFacts
 
@@ -43,7 +44,7 @@ def lines_of(result: BenchResult, definitions: Definitions = ARRIERO) -> list[st
         if len(result.points) > 1:
             lines += [f"── point {number} of {len(result.points)}: {_setting(point.setting)} ".ljust(100, "─")]
             lines += _flag(point.validity)
-        lines += _point(point, definitions)
+        lines += _point(point, definitions, has_connections=target.has_connections)
     if len(result.points) > 1:
         lines += ["", *_sweep(result.points, definitions)]
     return lines
@@ -55,10 +56,17 @@ def _flag(validity: Validity) -> Iterator[str]:
 
 def _instrument(calibration: CalibrationFacts) -> str:
     ttft, gap = calibration.ttft_ns, calibration.itl_ns
-    shown = f"adds {_ms(ttft.p50_ns)} ms to a TTFT (p99 {_ms(ttft.p99_ns)})"
+    shown = f"adds {_ms(ttft.p50_ns)} ms to a TTFT ({_highest(ttft)})"
     if gap is not None:
-        shown += f", {_ms(gap.p50_ns)} ms to a gap (p99 {_ms(gap.p99_ns)})"
+        shown += f", {_ms(gap.p50_ns)} ms to a gap ({_highest(gap)})"
     return f"{shown}; n {calibration.num_requests}, never subtracted"
+
+
+def _highest(offset: Offset) -> str:
+    """The p99, or the maximum of too few."""
+    if offset.n < FEWEST_FOR_P99:
+        return f"max {_ms(offset.max_ns)} (n = {offset.n})"
+    return f"p99 {_ms(offset.p99_ns)}"
 
 
 def _words(definitions: Definitions, *, in_full: bool) -> Iterator[str]:
@@ -68,7 +76,7 @@ def _words(definitions: Definitions, *, in_full: bool) -> Iterator[str]:
         yield _row("", f"{name}: {sentence}")
 
 
-def _point(point: Point, definitions: Definitions) -> Iterator[str]:
+def _point(point: Point, definitions: Definitions, *, has_connections: bool) -> Iterator[str]:
     summary = summary_of(point, definitions)
     yield _row("schedule", _schedule(point, summary))
     yield _row("window", _window(summary))
@@ -79,7 +87,7 @@ def _point(point: Point, definitions: Definitions) -> Iterator[str]:
     if summary.attainment is not None:
         yield from _attainment(summary.attainment, summary.window)
     yield from _lengths(point, summary)
-    yield _row("connections", _connections(summary.connections))
+    yield _row("connections", _connections(summary.connections) if has_connections else "-")
     yield ""
     yield from latency_lines(summary)
 
@@ -131,9 +139,7 @@ def _generator(point: Point) -> str:
     if validity.lag_p99_ns is None:
         parts.append("no send lag in a closed loop")
     else:
-        figures = {"p50": validity.lag_p50_ns, "p99": validity.lag_p99_ns, "max": validity.lag_max_ns}
-        lags = ", ".join(f"{name} {_ms(value)}" for name, value in figures.items())
-        parts.append(f"send lag ms {lags} (limit {_ms(validity.lag_limit_ns)})")
+        parts.append(f"send lag ms {_lags(validity)} (limit {_ms(validity.lag_limit_ns)})")
     if validity.achieved is not None:
         parts.append(f"{validity.achieved:.1%} of {validity.intended} sent in time")
     if validity.longest_block_ns is not None:
@@ -141,6 +147,14 @@ def _generator(point: Point) -> str:
     if point.load_during is not None:
         parts.append(_cores(point.load_during, validity))
     return "; ".join(parts)
+
+
+def _lags(validity: Validity) -> str:
+    """Of few requests there is no p99; the limit is for their maximum then."""
+    median, longest = f"p50 {_ms(validity.lag_p50_ns)}", f"max {_ms(validity.lag_max_ns)}"
+    if validity.num_lags < FEWEST_FOR_P99:
+        return f"{median}, {longest} (n = {validity.num_lags})"
+    return f"{median}, p99 {_ms(validity.lag_p99_ns)}, {longest}"
 
 
 def _cores(load: LoadFacts, validity: Validity) -> str:
@@ -211,7 +225,7 @@ def _tokens(lives: Sequence[ClientLife]) -> str:
 def _connections(connections: Connections) -> str:
     opened = connections.connect_ns
     took = "" if opened.p50 is None else f" (p50 {_ms(opened.p50)} ms, max {_ms(opened.max)} ms)"
-    return f"{connections.opened} opened{took}, {connections.reused} requests on one used before or without any"
+    return f"{connections.opened} opened{took}, {connections.reused} requests on one used before"
 
 
 def _sweep(points: Sequence[Point], definitions: Definitions) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Rows of a server's diagnostics, as they would be written."""
 
-from arriero.record.diagnostics import IterRow, ServerRequestRow
+from arriero.record.diagnostics import EngineSummaryRow, IterRow, ServerRequestRow
 
 
 def step(
@@ -76,4 +76,44 @@ def request_row(request_id: str, *, submit_us: int = 0, done_us: int = 1_000, n_
         t_result_available_us=done_us,
         t_response_ready_us=done_us,
         t_exit_us=done_us,
+    )
+
+
+def summary_row(*, is_empty: bool = True) -> EngineSummaryRow:
+    """An engine whose clock began at 0 and that ended in order; `is_empty` is its KV at the end."""
+    return EngineSummaryRow(
+        schema=1,
+        decode_calls=1,
+        update_iterations=1,
+        wall_ms=1.0,
+        submitted_count=1,
+        admitted_count=1,
+        promises_fulfilled=1,
+        completed_count=1,
+        cancelled_count=0,
+        queued_cancelled=0,
+        failed_count=0,
+        failed_reserved_count=0,
+        tokens_emitted=1,
+        prefill_rows=1,
+        repeated_rows=0,
+        preemptions=0,
+        decode_failures=0,
+        streams_opened=0,
+        streams_closed_completed=0,
+        streams_closed_cancelled=0,
+        streams_closed_error=0,
+        stream_tokens_emitted_total=0,
+        cancel_request_calls=0,
+        cancel_request_duplicates=0,
+        cancel_stale_epoch=0,
+        cancel_active_observed=0,
+        cancel_unknown_request_id=0,
+        slots_quarantined=0,
+        engine_idle_waits=0,
+        engine_shutdown_observed=1,
+        residual_kv_empty=is_empty,
+        crashed=None,
+        engine_t_start_us_absolute=0,
+        preload_prefill_llama_decode_included=0,
     )

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,6 +150,68 @@ def test_a_package_is_replaced_only_if_asked_and_nothing_else_ever(tmp_path: Pat
     (foreign / "config.json").write_text("[]")
     with pytest.raises(ConfigError, match="no evidence package"):
         EvidencePackage(foreign, force=True)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3], ids=["before it is moved", "before its successor", "before it is removed"])
+def test_one_whole_package_is_there_wherever_its_replacement_is_killed(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mules"
+    finished(folder)
+    earlier = (folder / "results.json").read_bytes()
+    package = EvidencePackage(folder, force=True)
+    package.begin(EXPERIMENT, Nothing(model="other"), ["arriero"])
+    with monkeypatch.context() as patch:
+        kill_at(stop, patch)
+        with pytest.raises(Killed):
+            package.finish(OUTCOME)
+    # nobody had the time to abandon anything; the next run finds a package
+    with pytest.raises(ConfigError, match="--force"):
+        EvidencePackage(folder, force=False)
+    assert ((folder / "results.json").read_bytes() == earlier) == (stop < 3)
+    finished(folder, force=True)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_interrupted_replacement_leaves_the_earlier_package_under_its_name(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mules"
+    finished(folder)
+    earlier = (folder / "results.json").read_bytes()
+    package = EvidencePackage(folder, force=True)
+    package.begin(EXPERIMENT, Nothing(model="other"), ["arriero"])
+    with monkeypatch.context() as patch:
+        kill_at(stop, patch)
+        with pytest.raises(Killed):
+            package.finish(OUTCOME)
+    package.abandon()
+    assert list(tmp_path.iterdir()) == [folder]
+    assert (folder / "results.json").read_bytes() == earlier
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_at(stop: int, patch: pytest.MonkeyPatch) -> None:
+    """End at the first rename, at the second one, or at the first removal after both."""
+    rename, rmtree, renames = Path.rename, shutil.rmtree, list[Path]()
+
+    def kill_rename(self: Path, target: Path) -> Path:
+        renames.append(target)
+        if len(renames) == stop:
+            raise Killed
+        return rename(self, target)
+
+    def kill_rmtree(path: Path, *, ignore_errors: bool = False) -> None:
+        if len(renames) == 2 == stop - 1:
+            raise Killed
+        rmtree(path, ignore_errors=ignore_errors)
+
+    patch.setattr(Path, "rename", kill_rename)
+    patch.setattr(shutil, "rmtree", kill_rmtree)
 
 
 def test_large_raw_records_leave_their_hash_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

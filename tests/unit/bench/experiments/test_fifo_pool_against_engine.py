@@ -21,7 +21,21 @@ def outcome() -> Outcome:
 def test_every_statement_holds_but_perhaps_counts_on_a_busy_machine(outcome: Outcome) -> None:
     assert not_so(outcome.statements, "for each call of the engine") == []
     assert sum("for each call of the engine" in each.text for each in outcome.statements) == 4
-    assert sum(each.text.startswith("G45") for each in outcome.statements) == 10
+    assert sum(each.text.startswith("G45") for each in outcome.statements) == 1 + 2 * 2
+
+
+def test_every_rule_of_the_gate_is_kept_with_the_runs(outcome: Outcome) -> None:
+    rules = [json.loads(line) for line in outcome.raw["control.jsonl"].splitlines()]
+    assert {(rule["runner"], rule["run"]) for rule in rules} == {
+        (runner, run) for runner in ("threads", "asyncio") for run in ("mixed", "serial", "hindered")
+    }
+    assert all(rule["seen"] == rule["promised"] for rule in rules)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_both_sides_have_the_same_threads_in_each_shape(*, quick: bool) -> None:
+    config = read_definition(definition(EXPERIMENT), EXPERIMENT.config, quick=quick)
+    assert [shape.engine_threads for shape in config.shapes] == [shape.contexts for shape in config.shapes]
 
 
 def test_the_engine_makes_about_as_few_calls_as_simulated(outcome: Outcome) -> None:

@@ -1,6 +1,7 @@
 """E9, small, in virtual time; the fit by known costs; and that a wrong decision is told."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,10 +9,10 @@ from arriero.backend.protocol import BackendLimits
 from arriero.bench.experiments.experiment import Judgement, Outcome
 from arriero.bench.experiments.mixed_decode import EXPERIMENT
 from arriero.bench.experiments.mixed_decode_fit import coefficients, fit_half, halves
-from arriero.bench.experiments.mixed_decode_runs import Case, LiveRun, run_presets, run_simulated
+from arriero.bench.experiments.mixed_decode_runs import Case, LiveRun, preset_lengths, run_presets, run_simulated
 from arriero.bench.experiments.mixed_decode_statements import Judged, statements
-from arriero.bench.experiments.mixed_decode_trace import Iteration, Trace, first_difference
-from tests.unit.bench.experiments.running import not_so, rows_of, run_quick
+from arriero.bench.experiments.mixed_decode_trace import Trace, TraceStep, first_difference
+from tests.unit.bench.experiments.running import find, not_so, rows_of, run_quick
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +36,14 @@ def test_a_run_with_everybody_at_once_has_the_closed_forms(outcome: Outcome) -> 
     assert not any("highest positions" in each.text and "workload-c" in each.text for each in outcome.statements)
 
 
-def iteration(number: int, prefill: int, decode: int) -> Iteration:
+def step(number: int, prefill: int, decode: int) -> TraceStep:
     rows = [(0, 0, "prefill", prefill)] if prefill else []
     rows += [(slot, slot, "decode", 1) for slot in range(1, decode + 1)]
-    return Iteration(number, tuple(rows), (), ())
+    return TraceStep(number, tuple(rows), (), ())
 
 
 def test_coefficients_of_an_exact_model_are_found() -> None:
-    shapes = [iteration(n, prefill, decode) for n, (prefill, decode) in enumerate([(6, 0), (0, 4), (6, 3), (0, 1)])]
+    shapes = [step(n, prefill, decode) for n, (prefill, decode) in enumerate([(6, 0), (0, 4), (6, 3), (0, 1)])]
     durations = [100 + 7 * each.prefill_rows + 3 * each.decode_rows for each in shapes]
     assert coefficients(shapes, durations) == pytest.approx((100, 7, 3))
 
@@ -50,15 +51,15 @@ def test_coefficients_of_an_exact_model_are_found() -> None:
 def test_no_coefficient_is_ever_negative() -> None:
     chance = random.Random(5)
     for _ in range(50):
-        shapes = [iteration(n, 6 * chance.randint(0, 2), chance.randint(0, 4)) for n in range(12)]
+        shapes = [step(n, 6 * chance.randint(0, 2), chance.randint(0, 4)) for n in range(12)]
         found = coefficients(shapes, [chance.uniform(1, 100) for _ in shapes])
         assert min(found) >= 0
-    shrinking = [iteration(n, 0, n) for n in range(6)]
+    shrinking = [step(n, 0, n) for n in range(6)]
     assert coefficients(shrinking, [60 - 10 * n for n in range(6)]) == pytest.approx((35, 0, 0))
 
 
 def test_halves_are_drawn_among_each_kind_and_leave_nobody_out() -> None:
-    shapes = [iteration(n, 6 if n % 8 == 0 else 0, 3) for n in range(40)]
+    shapes = [step(n, 6 if n % 8 == 0 else 0, 3) for n in range(40)]
     drawn = halves(shapes, seed=1)
     by_chance, other = drawn["half by chance"], drawn["the other half"]
     assert sorted(by_chance + other) == list(range(40))
@@ -70,7 +71,7 @@ def test_halves_are_drawn_among_each_kind_and_leave_nobody_out() -> None:
 
 
 def test_errors_are_those_of_the_half_that_was_not_fitted() -> None:
-    shapes = tuple(iteration(n, 0, n % 4 + 1) for n in range(8))
+    shapes = tuple(step(n, 0, n % 4 + 1) for n in range(8))
     durations = tuple(100.0 if n < 4 else 200.0 for n in range(8))
     fit = fit_half(Trace(shapes, durations), "first half", [0, 1, 2, 3])
     assert fit is not None
@@ -87,27 +88,32 @@ CASE = Case(name="c", slots=2, budgets=(2, 5, 3), prompt=(1, 2, 3), num_rows=16,
 
 
 def judged(live: Trace) -> Judged:
-    run = LiveRun(trace=live, results=(), decode_calls=len(live.iterations), limits=LIMITS)
+    run = LiveRun(trace=live, results=(), decode_calls=len(live.steps), limits=LIMITS)
     return Judged(
-        case=CASE, lives=(run,), simulated=run_simulated(CASE, LIMITS, None), presets=run_presets(CASE, None), fits=()
+        case=CASE,
+        lives=(run,),
+        simulated=run_simulated(CASE, LIMITS, None),
+        presets=run_presets(CASE, None),
+        preset_lengths=preset_lengths(CASE),
+        fits=(),
     )
 
 
 def changed(trace: Trace, number: int, **change: object) -> Trace:
-    iterations = list(trace.iterations)
-    iterations[number] = iterations[number]._replace(**change)  # type: ignore[arg-type]  # fields of a table
-    return Trace(tuple(iterations), trace.durations)
+    steps = list(trace.steps)
+    steps[number] = steps[number]._replace(**change)  # type: ignore[arg-type]  # fields of a table
+    return Trace(tuple(steps), trace.durations)
 
 
 def test_a_simulated_trace_is_what_the_scheduler_does() -> None:
     trace = run_simulated(CASE, LIMITS, None)
-    assert [(each.prefill_rows, each.decode_rows) for each in trace.iterations] == [
+    assert [(each.prefill_rows, each.decode_rows) for each in trace.steps] == [
         (6, 0), (0, 2), (3, 1), (0, 2), (0, 2),
     ]  # fmt: skip
     assert trace.admission_order == [0, 1, 2]
     assert trace.admitted_in() == {0: 0, 1: 0, 2: 2}
     assert trace.finished_in() == {0: 1, 1: 4, 2: 4}
-    assert trace.num_iterations_of() == {0: 2, 1: 5, 2: 3}
+    assert trace.num_steps_of() == {0: 2, 1: 5, 2: 3}
     assert trace.makespan == 5
 
 
@@ -126,16 +132,30 @@ def test_the_first_decision_that_differs_is_told(number: int, change: dict[str, 
     difference = first_difference(live, simulated)
     assert difference is not None
     assert word in difference
-    assert f"iteration {number}" in difference
+    assert f"step {number}" in difference
     found = list(statements([judged(live)], 0.1))
     assert found[0].judgement is Judgement.BROKEN
     assert found[0].measured == difference
 
 
+def test_a_request_takes_one_step_more_in_the_preset_than_in_reality() -> None:
+    chunked = replace(
+        CASE, prompt=tuple(range(20)), budgets=(2, 5)
+    )  # a prompt of two calls, which both have to wait for
+    assert preset_lengths(replace(CASE, slots=1)) == {0: 1 + 2, 1: 1 + 5, 2: 1 + 3}
+    assert preset_lengths(replace(chunked, slots=1)) == {0: 2 + 2, 1: 2 + 5}
+    found = judged(run_simulated(CASE, LIMITS, None))
+    words = "ceil(P / rows) + D steps in the preset"
+    assert find(list(statements([found], 0.1)), words).judgement is Judgement.HOLDS
+    short = replace(found, preset_lengths={**found.preset_lengths, 1: 5})
+    assert find(list(statements([short], 0.1)), words).measured == 2
+    assert find(list(statements([short], 0.1)), words).judgement is Judgement.BROKEN
+
+
 def test_a_trace_that_ends_early_differs() -> None:
     simulated = run_simulated(CASE, LIMITS, None)
-    short = Trace(simulated.iterations[:-1], simulated.durations[:-1])
-    assert first_difference(short, simulated) == "4 iterations, and 5 in the other"
+    short = Trace(simulated.steps[:-1], simulated.durations[:-1])
+    assert first_difference(short, simulated) == "4 steps, and 5 in the other"
 
 
 def test_without_a_fit_the_makespan_is_undecided() -> None:

@@ -13,6 +13,8 @@ def test_quick_variant_runs_baselines_and_says_what_this_version_has_not() -> No
     assert outcome.judgement is Judgement.OPEN
     decided = [each for each in outcome.statements if each.judgement is not Judgement.OPEN]
     assert {each.judgement for each in decided} == {Judgement.HOLDS}
+    assert find(outcome.statements, "whose server failed").measured == "0 of 4"
+    assert find(outcome.statements, "incomplete records").measured == 0
     assert "not available in this version" in (find(outcome.statements, "chat, exact reuse only").reason or "")
     rows = rows_of(outcome, "Prefix reuse")
     assert len(rows) == 4 * 5

@@ -1,10 +1,15 @@
 """How many prompt rows a cell computed: from our own rows, or as the peer tells."""
 
+import pytest
+
+from arriero.bench.experiments.definition import read_definition
+from arriero.bench.experiments.prefix_reuse import EXPERIMENT, PrefixReuse, judge
 from arriero.bench.experiments.prefix_reuse_cells import Cell, Way
 from arriero.bench.experiments.prefix_reuse_workloads import Workload
 from arriero.bench.experiments.served import ServerLog
 from arriero.metrics.client_life import ClientLife, Outcome
-from tests.unit.bench.experiments.rows import request_row
+from tests.unit.bench.experiments.rows import request_row, summary_row
+from tests.unit.bench.experiments.running import definition, find
 
 
 def life(name: str, cached: int | None) -> ClientLife:
@@ -27,3 +32,20 @@ def test_our_own_rows_count_what_was_computed() -> None:
 def test_peer_is_believed_and_one_that_does_not_tell_is_undefined() -> None:
     assert cell(Way.PEER_ON, life("a", 0), life("b", 90)).prefill_rows == 110
     assert cell(Way.PEER_ON, life("a", 0), life("b", None)).prefill_rows is None
+
+
+@pytest.mark.parametrize(
+    ("log", "count"),
+    [
+        (ServerLog(steps=(), requests=(request_row("a"),), summary=summary_row(), num_missing=0), 0),
+        (ServerLog(steps=(), requests=(request_row("a"),), summary=summary_row(), num_missing=2), 1),
+        (ServerLog(steps=(), requests=(), summary=summary_row(), num_missing=0), 1),
+        (None, 0),
+    ],
+    ids=["complete", "missing rows", "an answer without a row", "the peer"],
+)
+def test_incomplete_records_fail(log: ServerLog | None, count: int) -> None:
+    config = read_definition(definition(EXPERIMENT), PrefixReuse, quick=True)
+    found = find(list(judge(config, [cell(Way.NO_SESSION, life("a", None), log=log)])), "incomplete records")
+    assert found.measured == count
+    assert found.holds == (count == 0)

@@ -1,16 +1,20 @@
 """Queued cancels and fan-outs: what is judged, and the quick variant on the formula."""
 
+import os
 import threading
 
+import msgspec
 import pytest
 
 from arriero.bench.experiments.contexts import ModelSettings
+from arriero.bench.experiments.definition import read_definition
 from arriero.bench.experiments.experiment import Judgement
-from arriero.bench.experiments.responsiveness import EXPERIMENT
+from arriero.bench.experiments.responsiveness import EXPERIMENT, Responsiveness
 from arriero.bench.experiments.responsiveness_figures import Rounds, cancel_tables, judge
 from arriero.bench.experiments.responsiveness_rounds import CancelRound, FanOutRound
 from arriero.bench.experiments.responsiveness_trials import CancelTrial, Hang, in_thread
-from tests.unit.bench.experiments.running import find, not_so, rows_of, run_quick
+from arriero.core.errors import ConfigError
+from tests.unit.bench.experiments.running import definition, find, not_so, rows_of, run_quick
 
 SHARE = "as a share of the median decode step"
 US = 1_000
@@ -72,6 +76,21 @@ def test_placement_that_cannot_be_had_is_open_and_never_passes() -> None:
     statement = find(judge(found, fewest_cancels=1), "pinned")
     assert statement.judgement is Judgement.OPEN
     assert statement.reason == "no such CPU"
+
+
+def test_engine_that_cannot_run_so_is_no_refused_placement() -> None:
+    whole = read_definition(definition(EXPERIMENT), Responsiveness, quick=True)
+    with pytest.raises(ConfigError, match="preloaded prompts"):  # the prompt does not fit into a call of four rows
+        EXPERIMENT.run(msgspec.structs.replace(whole, batch_rows=4), lambda _: None)
+
+
+def test_placement_that_this_system_does_not_give_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = read_definition(definition(EXPERIMENT), Responsiveness, quick=True)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    outcome = EXPERIMENT.run(msgspec.structs.replace(whole, placements=("pinned",)), lambda _: None)
+    statement = find(outcome.statements, "pinned")
+    assert statement.judgement is Judgement.OPEN
+    assert "cannot pin" in (statement.reason or "")
 
 
 def test_ratios_stand_beside_times() -> None:

@@ -7,8 +7,9 @@ import pytest
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.served import ServeOptions, model_facts, read_log
 from arriero.core.errors import DataError, ModelUnreadable
+from arriero.metrics.client_life import ClientLife, Outcome
 from arriero.record.diagnostics import DiagnosticsRow, GapRow, encode_row
-from tests.unit.bench.experiments.rows import request_row, step
+from tests.unit.bench.experiments.rows import request_row, step, summary_row
 
 
 def test_log_keeps_rows_by_kind_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -41,6 +42,20 @@ def test_facts_name_the_file_and_no_path(tmp_path: Path) -> None:
     assert facts["model_file"] == "tiny.gguf"
     assert facts["model_bytes"] == 13
     assert str(tmp_path) not in str(facts)
+
+
+def test_answered_requests_without_a_row_are_a_problem_and_rejected_ones_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "diagnostics.jsonl"
+    rows: list[DiagnosticsRow] = [step(), request_row("mine"), summary_row()]
+    path.write_bytes(b"".join(encode_row(row) + b"\n" for row in rows))
+    log = read_log(path)
+    assert log.problems_with([life("mine"), life("yours", Outcome.REJECTED)]) == ()
+    lost = [life("yours"), life("his", Outcome.CANCELLED_BY_CLIENT)]
+    assert log.problems_with(lost) == ("2 answered requests have no row",)
+
+
+def life(name: str, outcome: Outcome = Outcome.LENGTH) -> ClientLife:
+    return ClientLife(request_id=name, intended_at=None, sent_at=0, closed_at=1, outcome=outcome, asked_tokens=4)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from arriero.bench.servers import free_port
 from arriero.cli.bench.compare import _parser, main
 from arriero.cli.bench.compare_flags import plan_of
 from arriero.core.errors import ConfigError
+from arriero.metrics.paired_verdict import Verdict
 from arriero.record.bench_compare import read_comparison
 
 NULL = "{python} -m arriero.bench.null_server --port {port} --first-s 0.001 --chunks 4 --gap-s"
@@ -50,6 +51,17 @@ def test_servers_known_by_name_get_their_commands(tmp_path: Path) -> None:
     assert made.sides[Side.A].fields == {"cache_prompt": False}
     assert [cell.slots for cell in made.cells] == [8, 16], "as many as clients, at least eight"
     assert ours.words[1:4] == ("-m", "arriero", "serve")
+    assert [(made.sides[side].peer, made.sides[side].flags) for side in Side] == [
+        ("llama-server", ("-fa", "on")),
+        ("arriero", ()),
+    ]
+
+
+def test_a_command_of_ones_own_is_no_peer() -> None:
+    side = two("--a-flags=-x 1").sides[Side.A]
+    assert (side.peer, side.flags) == (None, ("-x", "1"))
+    assert side.command is not None
+    assert side.command.words == ("x", "{port}", "-x", "1")
 
 
 def test_kv_is_sized_by_the_longest_request() -> None:
@@ -123,7 +135,8 @@ def test_stable_sides() -> None:
         (("--a-fields", "[]"), "--a-fields .*: no JSON object"),
         (("--a-search", "default"), "--a-search default: only a server known by name has a default"),
         (("--rounds", "4"), "--rounds 4: no verdict"),
-        (("--rounds", "7"), "7 rounds: use an even number"),
+        (("--rounds", "7"), "7 rounds: use an even number of at least 6"),
+        (("--aa-rounds", "3"), "--aa-rounds 3: use an even number, or 0"),
         (("--order", "sequential"), "--order sequential: all of one side"),
         (("--decides", "speed"), "speed: no metric; use output_throughput"),
         (("--decides", ""), "--decides: empty"),
@@ -166,15 +179,22 @@ def test_a_comparison_is_printed_and_stored(tmp_path: Path, capsys: pytest.Captu
     assert "{port}" in result.b.command
     assert str(tmp_path) not in out.read_text(encoding="utf-8"), "no absolute path is stored"
     assert said.out.startswith("- Validity: ")
+    assert "- A is `command A`, version unknown\n- B is `quick`, version unknown\n" in said.out
+    started = next(line for line in said.out.splitlines() if line.startswith("- B at "))
+    assert started.startswith("- B at 1 client, 120x64, 8 slots, slot_context 256: `")
+    assert started.endswith("--first-s 0.001 --chunks 4 --gap-s 0.002`")
+    assert "{" not in started, "it is filled in"
     assert "| 1 | 120x64 | **itl_p50** (ms) |" in said.out
     assert "ab 6 A: " in said.err
     assert sorted(path.name for path in (tmp_path / "r" / "logs" / "cell-1").iterdir()) == [
         "001-a-command A.log",
         "002-b-quick.log",
     ]
-    if result.validity is not None and result.validity.flag != "invalid":
-        assert status == 0
-        assert "| better |" in said.out
+    if result.cells[0].verdicts:  # else a round was invalid, because the machine is busy with other things
+        verdict = result.cells[0].verdicts["itl_p50"].verdict
+        assert verdict in {Verdict.BETTER, Verdict.NO_VERDICT}, "on a busy machine never a wrong one"
+        assert (status == 0) is (verdict is Verdict.BETTER)
+        assert f"| {verdict.replace('_', ' ')} |" in said.out
     with pytest.raises(ConfigError, match="exists already"):
         main([*words, *QUIET])
 

@@ -126,6 +126,25 @@ def test_the_table_begins_with_the_flag_and_shows_what_it_must(capsys: pytest.Ca
     assert told.err == "r.json: written\n"
 
 
+def test_of_few_requests_the_longest_lag_is_shown_and_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    run("16x4", "--rate", "40", "--requests", "99", *SIMULATED)
+    assert "send lag ms p50 0.00, max 0.00 (n = 99) (limit " in capsys.readouterr().out
+    run("16x4", "--rate", "40", "--requests", "100", *SIMULATED)
+    assert "send lag ms p50 0.00, p99 0.00, max 0.00 (limit " in capsys.readouterr().out
+
+
+def test_connections_are_told_where_there_are_some(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("16x4", "--clients", "1", "--requests", "3")
+    for words in (SIMULATED, ENGINE):
+        run(*few, *words)
+        assert "connections   -\n" in capsys.readouterr().out
+    connections = run(*few, "--target", server, *QUICK).points[0].summary.connections
+    assert connections.opened + connections.reused == 3
+    told = f"connections   {connections.opened} opened (p50 "
+    assert told in (out := capsys.readouterr().out)
+    assert f", {connections.reused} requests on one used before\n" in out
+
+
 def test_a_sweep_ends_with_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     result = run("16x4", "--clients", "1,2", "--requests", "10", *SIMULATED)
     assert [point.setting for point in result.points] == [{"clients": 1}, {"clients": 2}]
