@@ -21,7 +21,7 @@ serve: setup ## set up what is missing, then serve the default model on 127.0.0.
 	@exec $(BIN)/arriero serve $(ARGS)
 
 test: setup-dev ## run every test, those on the real model included; ARGS="-k name" picks
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: check-format check-lint check-types check-layers check-budgets check-dead check-spelling check-deps ## format, lint, types, layers, budgets, dead code, spelling, dependencies
 

@@ -9,6 +9,11 @@ from hypothesis import HealthCheck, Phase, settings
 ROOT = Path(__file__).resolve().parent.parent
 ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Two tests run side by side: compute threads of one would wait for those of the other at every barrier, hundreds of
+    # times a step. Read by the OpenMP runtime when llama.cpp is loaded, in this process and in servers that it starts.
+    os.environ.setdefault("OMP_THREAD_LIMIT", "1")
+
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",

@@ -14,7 +14,8 @@ from arriero.record.sim_rows import SimRequestRow, SimTotals, StepRow
 from arriero.record.simulation_config import SimulationConfig
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.runs import run_simulation
 from arriero.sim.simulator import ArrivalInbox, NoAnswers, Simulator, always, never
 from arriero.workload.records import WorkloadRecord

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted
 from arriero.backend.synthetic import SyntheticOptions
+from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.core.events import CancelById, CancelByToken, CancelEverything
 from arriero.core.ids import SequenceId, Time, TokenId
 from arriero.core.plan import (
@@ -59,7 +60,12 @@ class World:
     def num_preloaded(self) -> int:
         """Those that the engine is told before its start."""
         count = sum(isinstance(each, Submission) and each.request.preloaded for each in self.messages)
-        return min(count, self.memory.num_sequences)
+        return min(count, self.memory.num_sequences - self.options.retained)
+
+    def new_store(self) -> SyntheticStore | None:
+        """Where runs are saved, if the rules have room for it."""
+        reuse = self.options.reuse
+        return SyntheticStore() if reuse is not None and reuse.host_tokens else None
 
 
 class FaultSchedule:
@@ -111,7 +117,7 @@ def live_journal(world: World) -> list[bytes]:
     """The journal of the live actor: a third driver of its loop moves the clock by the cost of each step."""
     clock = ManualClock()
     faults = PlannedFaults(world.faults)
-    backend = FaultyBackend(ScriptedBackend(world.script, options=world.memory), faults)
+    backend = FaultyBackend(ScriptedBackend(world.script, options=world.memory, store=world.new_store()), faults)
     sink = LineList()
     journal = Journal(sink, JournalLines(), backend.limits, world.options)
     engine = Engine(backend, world.options, observers=[journal], clock=clock)
@@ -119,8 +125,9 @@ def live_journal(world: World) -> list[bytes]:
     _post(engine, inbox, 0)
     actor = engine._build(world.num_preloaded)
     _drive(engine, actor, inbox, clock, faults)
+    num_retained = actor.scheduler.snapshot().kv.sequences_retained
     summary = actor.close(0, actor.executor.close(), None)
-    assert not summary.residual_sequences
+    assert len(summary.residual_sequences) == num_retained
     return sink.lines
 
 
@@ -177,6 +184,8 @@ def _submit(engine: Engine, request: Request) -> None:
         timeout_ms=None if left is None else left // 1000,
         arrival_at=request.arrival_at,
         preloaded=request.preloaded,
+        session_id=request.session_id,
+        cache_scope=request.cache_scope,
     )
     assert handle.epoch == request.epoch
 

@@ -17,7 +17,8 @@ from arriero.engine.open_requests import OpenRequests
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.testing.clock import ManualClock
 from arriero.testing.fakes import ScriptedBackend
 

@@ -12,10 +12,11 @@ from starlette.types import ASGIApp, Message
 
 from arriero.backend.protocol import Backend
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
+from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.core.events import Event, Queued
 from arriero.core.plan import Row
 from arriero.engine.engine import Engine
-from arriero.engine.handle import Result
+from arriero.engine.handle import RequestHandle, Result
 from arriero.engine.observer import EngineSummary, StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement
@@ -24,6 +25,7 @@ from arriero.http.exposition import MetricsPage, PageOptions
 from arriero.http.metrics import Metrics
 from arriero.http.request_log import RequestRow
 from arriero.http.service import HttpOptions, Service
+from arriero.kv.reuse import ReuseRules
 from arriero.testing.fakes import FaultyBackend, ScriptedBackend
 from arriero.testing.faults import Fault
 from arriero.tokens.chat_template import ChatTemplate
@@ -74,6 +76,11 @@ class Valve(Fault):
             self.num_waiting -= 1
             self._permits = max(0, self._permits - 1)
 
+    def wait_until_held(self) -> None:
+        """Wait, in a thread, until a call stands before it."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.num_waiting > 0, PATIENCE_S), "nobody came"
+
     def step(self, num_calls: int = 1) -> None:
         with self._changed:
             self._permits += num_calls
@@ -83,6 +90,19 @@ class Valve(Fault):
         with self._changed:
             self._is_open = True
             self._changed.notify_all()
+
+
+class CountingEngine(Engine):
+    """An engine that says how many requests were submitted to it, before it takes them."""
+
+    num_submitted = 0
+    on_submit: Callable[[], None] = staticmethod(lambda: None)
+
+    def submit(self, *args: Any, **kwargs: Any) -> RequestHandle:  # noqa: ANN401 - whatever the engine takes
+        handle = super().submit(*args, **kwargs)
+        self.num_submitted += 1
+        self.on_submit()
+        return handle
 
 
 class Witness:
@@ -125,6 +145,10 @@ class Witness:
 
     def on_request(self, row: RequestRow) -> None:
         self.rows.append(row)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """On the event loop: something that a test waits for may be there."""
         self._changed.set()
 
     def _wake(self) -> None:
@@ -230,7 +254,7 @@ class Rig:
     """A running server."""
 
     app: ASGIApp
-    engine: Engine
+    engine: CountingEngine
     service: Service
     backend: FaultyBackend
     witness: Witness
@@ -245,6 +269,7 @@ class Rig:
         headers: Mapping[str, str] | None = None,
         raw: bytes | Sequence[bytes] | None = None,
         http_version: str = "1.1",
+        query: str = "",
     ) -> Call:
         if raw is None:
             raw = b"" if body is None else json.dumps(body).encode()
@@ -258,7 +283,7 @@ class Rig:
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode(),
             "root_path": "",
             "headers": pairs,
             "client": ("test", 1),
@@ -298,6 +323,11 @@ async def serving(
     faults: Sequence[Fault] = (),
     backlog: int | None = 64,
     stream_high_water: int | None = None,
+    reuse: ReuseRules | None = None,
+    retained: int = 0,
+    no_reuse: str | None = None,
+    store: SyntheticStore | None = None,
+    flush: Callable[[], None] | None = None,
     log_rows: bool = True,
     stop: Callable[[], None] = lambda: None,
     placement: Placement | None = None,
@@ -306,15 +336,15 @@ async def serving(
     """A server on a scripted backend (or a synthetic one), greedy unless a request says otherwise."""
     letters = tuple(range(ord("a"), ord("z") + 1))
     inner: Backend = (
-        SyntheticBackend(replace(sizes, speaks=letters))
+        SyntheticBackend(replace(sizes, speaks=letters), store=store)
         if synthetic
-        else ScriptedBackend(script or {}, filler=filler, options=sizes)
+        else ScriptedBackend(script or {}, filler=filler, options=sizes, store=store)
     )
     backend = FaultyBackend(inner, *faults)
     witness, metrics = Witness(), Metrics()
-    engine = Engine(
+    engine = CountingEngine(
         backend,
-        EngineOptions(backlog=backlog, check=True, stream_high_water=stream_high_water),
+        EngineOptions(backlog=backlog, check=True, stream_high_water=stream_high_water, reuse=reuse, retained=retained),
         observers=[metrics, witness],
     )
     vocabulary: Vocabulary = PieceVocabulary(pieces)
@@ -331,7 +361,10 @@ async def serving(
         request_log=witness if log_rows else None,
         config={"ctx_size": 512},
         stop=stop,
+        no_reuse=no_reuse if no_reuse or reuse else "off",
+        flush=flush,
     )
+    engine.on_submit = witness.look_again
     engine.start(placement or Dedicated())
     try:
         yield Rig(build_app(service), engine, service, backend, witness, metrics)

@@ -9,29 +9,41 @@ from arriero.core.ids import RequestId
 from arriero.core.plan import Sampled
 from arriero.core.request import Request
 from arriero.kv.cells import CellLayout, CellManager
+from arriero.kv.reuse import ReuseRules
+from arriero.scheduler.admission import AtMost
+from arriero.scheduler.holes import Closed
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
+from arriero.scheduler.scheduler import Scheduler
+from arriero.scheduler.starts import Following
 from arriero.testing.simulation import CountingAnswers
 
 CALLS_A_STEP = 50
 CALLS_A_ROW = 17
+CALLS_OF_REUSE = 12
 
 
-def decoding(num_sequences: int, *, unified: bool, num_waiting: int = 0) -> Scheduler:
-    """Sequences that all decode, with others waiting behind them."""
+def decoding(num_sequences: int, *, unified: bool, num_waiting: int = 0, reuse: ReuseRules | None = None) -> Scheduler:
+    """Sequences that all decode, with others waiting behind them; with rules, prefixes are kept and holes closed."""
     layout = CellLayout(
         num_sequences=num_sequences, num_cells=1024 * num_sequences, sequence_limit=1024, unified=unified
     )
     scheduler = Scheduler(
-        kv=CellManager(layout),
-        planner=DecodeFirst(),
+        kv=CellManager(layout, reuse=reuse),
+        planner=DecodeFirst(None if reuse is None else Following()),
         policy=FirstComeFirstServed(),
         limits=SchedulerLimits(num_rows=512),
+        rules=SchedulerRules(reuse=reuse, start=AtMost(num_sequences), holes=None if reuse is None else Closed()),
     )
     for each in range(num_sequences + num_waiting):
         request = Request(
-            request_id=RequestId(each), prompt=(1,) * 8, max_tokens=1000, arrival_at=0, end_tokens=frozenset({-1})
+            request_id=RequestId(each),
+            prompt=(each, *(1,) * 7),
+            max_tokens=1000,
+            arrival_at=0,
+            end_tokens=frozenset({-1}),
+            cache_scope="a",
         )
         scheduler.submit(request, 0)
     for _ in range(4):
@@ -79,3 +91,14 @@ def test_a_decode_step_costs_so_many_calls_a_row(num_sequences: int, unified: bo
 def test_requests_that_wait_cost_nothing_in_a_step() -> None:
     few, many = (count_calls(decoding(4, unified=True, num_waiting=waiting)) for waiting in (1, 500))
     assert few == many
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("unified", [True, False])
+def test_prefix_reuse_costs_a_decode_step_a_few_calls_however_many_rows_it_has(unified: bool) -> None:  # noqa: FBT001 - a parameter
+    few, many = (
+        count_calls(decoding(number, unified=unified, num_waiting=9, reuse=ReuseRules()))
+        - count_calls(decoding(number, unified=unified, num_waiting=9))
+        for number in (2, 32)
+    )
+    assert few == many <= CALLS_OF_REUSE

@@ -24,6 +24,7 @@ from arriero.core.events import (
     Queued,
     Rejected,
     TokenEmitted,
+    harmed_sequence,
 )
 from arriero.core.plan import BatchPlan, DecodeRow, Failed, Interrupted, NoRoom, Row, Sampled, StepOutcome
 from arriero.core.request import Request
@@ -185,7 +186,7 @@ class Reference:
                 self.is_closed = self.is_closed or bool(outcome.refused)
             case Sampled(tokens=tokens):
                 failed = [failure.sequence_id for failure in outcome.failures]
-                spared = [*failed, *(op.sequence_id for op in outcome.refused)]
+                spared = [*failed, *map(harmed_sequence, outcome.refused)]
                 for row in plan.rows:
                     if row.sequence_id not in spared:
                         self._count(row, tokens.get(row.sequence_id))
@@ -372,7 +373,7 @@ class Reference:
             self.quarantined.add(op.sequence_id)
             self.pools.pop(op.sequence_id, None)
         for life in tuple(self.running):
-            if life.sequence == op.sequence_id:
+            if life.sequence == harmed_sequence(op):
                 self._preempt(life, "refused")
 
     def _fail(self, sequences: Sequence[int]) -> None:

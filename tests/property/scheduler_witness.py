@@ -6,7 +6,17 @@ the promises made to callers.
 
 from dataclasses import dataclass, field
 
-from arriero.core.events import Admitted, DropSequence, Event, Finished, Preempted, Queued, Rejected, TokenEmitted
+from arriero.core.events import (
+    Admitted,
+    DropSequence,
+    Event,
+    Finished,
+    Preempted,
+    Queued,
+    Rejected,
+    TokenEmitted,
+    harmed_sequence,
+)
 from arriero.core.plan import BatchPlan, DecodeRow, PrefillChunk, Sampled, StepOutcome
 from arriero.core.request import FinishReason, Request
 from arriero.testing.strategies import SchedulerSetup
@@ -100,7 +110,8 @@ class Witness:
         """Do to the memory what the step did, before its events are heard."""
         if not isinstance(outcome, Sampled):
             return
-        spared = {failure.sequence_id for failure in outcome.failures} | {op.sequence_id for op in outcome.refused}
+        spared: set[int | None] = {failure.sequence_id for failure in outcome.failures}
+        spared |= {harmed_sequence(op) for op in outcome.refused}
         for row in plan.rows:
             if row.sequence_id not in spared:
                 self.memory[row.sequence_id] = row.start + row.num_rows

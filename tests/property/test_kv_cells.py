@@ -45,7 +45,7 @@ class CellMachine(RuleBasedStateMachine):
     @rule()
     def begin_step(self) -> None:
         assert self.manager.is_resting == ("resting" in self.tags.values())
-        self.manager.begin_step()
+        self.manager.begin_step(0)
         self.tags = {each: CANCELLED if tag == "resting" else tag for each, tag in self.tags.items()}
 
     @rule(num_tokens=st.integers(1, 30), headroom=st.integers(0, 8), request_id=st.integers(1, 99))
@@ -106,7 +106,7 @@ class CellMachine(RuleBasedStateMachine):
     def _tag_after(self, each: int, cause: ReleaseCause, num_waiting: int) -> str:
         if cause is ReleaseCause.CANCELLED:
             return "resting"
-        if self.setup.num_preloaded is None or cause is ReleaseCause.PREEMPTED:
+        if self.setup.num_preloaded is None or cause in {ReleaseCause.PREEMPTED, ReleaseCause.EVICTED}:
             return COMPLETED
         if self.setup.reuse_completed and num_waiting:
             return COMPLETED
@@ -144,6 +144,7 @@ class CellMachine(RuleBasedStateMachine):
             sequences_free=sum(tag != "retired" for tag in self.tags.values()),
             sequences_quarantined=len(self.quarantined),
             largest_sequence=self.largest,
+            held_tokens=active,
         )
 
 

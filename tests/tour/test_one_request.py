@@ -24,7 +24,8 @@ from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.draft import PrefillBudget
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.tokens.detokenizer import Detokenizer
 from tests.http.rig import SMALL, serving
 

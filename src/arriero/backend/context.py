@@ -6,14 +6,26 @@ context. So limits are read back after the context was made, never computed here
 
 import os
 from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from arriero.backend.interrupt import InterruptFlag
 from arriero.backend.library import Library
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.protocol import BackendLimits
-from arriero.core.config import FlashAttention
+from arriero.core.config import FlashAttention, KvType
 from arriero.core.errors import ConfigError
+
+GGML_TYPES: Final = MappingProxyType({KvType.F32: 0, KvType.F16: 1, KvType.Q4_0: 2, KvType.Q8_0: 8, KvType.BF16: 30})
+QUANTISED: Final = (KvType.Q4_0, KvType.Q8_0)
+
+
+class CopyChoice(StrEnum):
+    """How a sequence is copied where each has a stream of its own; a pool only marks cells."""
+
+    STATE = "state"  # through host memory, what is in use
+    STREAM = "stream"  # inside llama.cpp, the whole stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +41,8 @@ class ContextOptions:
         num_threads_batch: for all others; None takes `num_threads`.
         unified: one pool of cells for all sequences, or one stream for each.
         flash_attention: fused attention.
+        kv_type: how keys and values are stored.
+        copy: how sequences are copied without `unified`.
     """
 
     ctx_size: int = 4096
@@ -39,6 +53,8 @@ class ContextOptions:
     num_threads_batch: int | None = None
     unified: bool = False
     flash_attention: FlashAttention = FlashAttention.AUTO
+    kv_type: KvType = KvType.F16
+    copy: CopyChoice = CopyChoice.STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,7 @@ def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag
         FlashAttention.ON: structs.LLAMA_FLASH_ATTN_TYPE_ENABLED,
         FlashAttention.OFF: structs.LLAMA_FLASH_ATTN_TYPE_DISABLED,
     }[options.flash_attention]
+    parameters.type_k = parameters.type_v = GGML_TYPES[options.kv_type]
     parameters.abort_callback = flag.callback(structs.ggml_abort_callback)
     parameters.abort_callback_data = flag.data
     handle: int | None = library.long("llama_init_from_model")(model.handle, parameters)
@@ -110,6 +127,9 @@ def check_options(options: ContextOptions, *, max_sequences: int, trained_contex
         f"--ctx-size {cells} is more than the {trained_context} tokens that the model was trained for, for each of "
         f"--sequences {num_sequences}: the rest could never be used; lower --ctx-size"
     )
+    no_fused = (
+        f"--kv-type {options.kv_type} needs flash attention: take --flash-attn on or auto, or --kv-type {KvType.F16}"
+    )
     rules: Final = (
         (num_sequences >= 1, f"--sequences must be at least 1, not {num_sequences}"),
         (num_sequences <= max_sequences, too_many),
@@ -119,6 +139,7 @@ def check_options(options: ContextOptions, *, max_sequences: int, trained_contex
         (cells >= num_sequences, too_few_cells),
         (cells <= num_sequences * trained_context, too_many_cells),
         (all(each is None or each >= 1 for each in threads), "--threads must be at least 1"),
+        (options.kv_type not in QUANTISED or options.flash_attention is not FlashAttention.OFF, no_fused),
     )
     for good, message in rules:
         if not good:

@@ -14,6 +14,7 @@ from arriero.core.errors import ModelUnreadable
 
 GGUF_MAGIC: Final = b"GGUF"
 MAX_DESCRIPTION: Final = 256
+ATTENTION: Final = "attention over all positions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Capabilities:
         vocab_size: length of a row of logits.
         num_layers: transformer blocks.
         trims: whether a tail of a sequence can be taken out of memory again (no recurrent or sliding-window parts).
+        memory: the kind of its memory, in words.
     """
 
     description: str
@@ -39,6 +41,7 @@ class Capabilities:
     vocab_size: int
     num_layers: int
     trims: bool
+    memory: str
 
 
 class LlamaModel:
@@ -96,7 +99,11 @@ class LlamaModel:
         short("llama_model_desc")(self.handle, text, MAX_DESCRIPTION)
         file_type: int = short("llama_model_ftype")(self.handle)
         format_name: bytes | None = short("llama_ftype_name")(file_type)
-        keeps_state = short("llama_model_is_recurrent")(self.handle) or short("llama_model_is_hybrid")(self.handle)
+        memory = memory_kind(
+            recurrent=short("llama_model_is_recurrent")(self.handle),
+            hybrid=short("llama_model_is_hybrid")(self.handle),
+            window=short("llama_model_n_swa")(self.handle),
+        )
         return Capabilities(
             description=text.value.decode(errors="replace"),
             num_parameters=short("llama_model_n_params")(self.handle),
@@ -105,8 +112,18 @@ class LlamaModel:
             trained_context=short("llama_model_n_ctx_train")(self.handle),
             vocab_size=short("llama_vocab_n_tokens")(self.vocab),
             num_layers=short("llama_model_n_layer")(self.handle),
-            trims=not keeps_state and short("llama_model_n_swa")(self.handle) == 0,
+            trims=memory == ATTENTION,
+            memory=memory,
         )
+
+
+def memory_kind(*, recurrent: bool, hybrid: bool, window: int) -> str:
+    """What a model remembers of the past, in words."""
+    if hybrid:
+        return "attention and recurrent layers"
+    if recurrent:
+        return "recurrent layers"
+    return f"a sliding window of {window} positions" if window else ATTENTION
 
 
 def check_file(path: Path) -> None:

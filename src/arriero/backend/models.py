@@ -30,11 +30,14 @@ class Hub(Protocol):
 
 
 class WeightFormat(StrEnum):
-    """Formats that `quantize` makes."""
+    """Formats that `quantize` makes, by llama.cpp's names; rows that a format does not fit fall back to another one."""
 
     Q4_0 = "Q4_0"
+    Q4_1 = "Q4_1"
     Q8_0 = "Q8_0"
+    Q4_K_M = "Q4_K_M"
     F16 = "F16"
+    BF16 = "BF16"
 
 
 def resolve_model(reference: str) -> Path:
@@ -118,13 +121,8 @@ def quantize(source: Path, target: Path, weight_format: WeightFormat, *, num_thr
     """
     check_file(source)
     library = load_library()
-    structs = library.structs
     parameters = library.long("llama_model_quantize_default_params")()
-    parameters.ftype = {
-        WeightFormat.Q4_0: structs.LLAMA_FTYPE_MOSTLY_Q4_0,
-        WeightFormat.Q8_0: structs.LLAMA_FTYPE_MOSTLY_Q8_0,
-        WeightFormat.F16: structs.LLAMA_FTYPE_MOSTLY_F16,
-    }[weight_format]
+    parameters.ftype = getattr(library.structs, f"LLAMA_FTYPE_MOSTLY_{weight_format}")
     parameters.allow_requantize = True
     parameters.nthread = num_threads
     partial = target.with_name(f"{target.name}.partial")

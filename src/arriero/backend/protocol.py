@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arriero.core.errors import EngineFault
-from arriero.core.events import KvOp
+from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import Row
 from arriero.core.request import Request
@@ -53,6 +53,25 @@ class BackendLimits:
     vocab_size: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseSupport:
+    """Which operations this memory can do; found out when the backend is built.
+
+    Attributes:
+        trim: the tail of a sequence can be taken away.
+        copy: an empty sequence can take positions of another one.
+        save: there is a host store, and this memory's sequences can go there and come back.
+        reason: why one of the first two is missing; empty if neither is.
+        bytes_per_token: what one position takes in the host store.
+    """
+
+    trim: bool
+    copy: bool
+    save: bool
+    reason: str = ""
+    bytes_per_token: int
+
+
 class TokenSampler(Protocol):
     """Chooses the next tokens of one request; it keeps that request's random state and token history."""
 
@@ -83,8 +102,21 @@ class Backend(Protocol):
         """Every token that ends a generation."""
         ...
 
+    @property
+    def reuse_support(self) -> ReuseSupport:
+        """Which operations its memory can do."""
+        ...
+
+    def saved_runs(self) -> tuple[SavedRun, ...]:
+        """What the host store held before the first request, the oldest first, keys from 1 on."""
+        ...
+
     def apply(self, op: KvOp) -> bool:
-        """Change the KV memory; False if memory refuses, which leaves the op undone."""
+        """Change the KV memory; False if memory refuses, which leaves the op undone.
+
+        A sequence that the op would have filled is empty then. One that is not empty before is no place to fill:
+        the op is refused.
+        """
         ...
 
     def positions(self, sequence_id: SequenceId) -> tuple[int, int] | None:

@@ -8,22 +8,20 @@ chunking, company and preemption do not.
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arriero.backend.protocol import BackendLimits, DecodeError, DecodeInterrupted, KvExhausted, TokenSampler
+from arriero.backend.protocol import BackendLimits, DecodeInterrupted, ReuseSupport, TokenSampler
+from arriero.backend.synthetic_memory import BYTES_PER_TOKEN, SyntheticMemory, SyntheticStore
 from arriero.backend.synthetic_sampler import SyntheticSampler
-from arriero.core.errors import ConfigError, InvariantViolation
-from arriero.core.events import DropSequence, KvOp, TrimSequence
+from arriero.core.errors import ConfigError
+from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import Row
 from arriero.core.request import Request
 
-FNV_OFFSET: Final = 0xCBF29CE484222325
-FNV_PRIME: Final = 0x100000001B3
-MASK: Final = 2**64 - 1
 UNSPOKEN: Final = np.float32(-30.0)  # logit of a token that is never said
 SLOPE: Final = np.float32(0.5)  # between a token and the next best one
 
@@ -77,90 +75,29 @@ class SyntheticOptions:
         )
 
 
-class SyntheticMemory:
-    """KV memory without the vectors: for each position of a sequence, a hash of all tokens up to it."""
-
-    def __init__(self, limits: BackendLimits) -> None:
-        """Start empty."""
-        self._limits = limits
-        self._hashes: list[list[int]] = [[] for _ in range(limits.num_sequences)]
-
-    def apply(self, op: KvOp) -> bool:
-        """Never refuses."""
-        match op:
-            case DropSequence(sequence_id):
-                self._of(sequence_id).clear()
-            case TrimSequence(sequence_id, length):
-                del self._of(sequence_id)[length:]
-            case _:
-                assert_never(op)
-        return True
-
-    def positions(self, sequence_id: SequenceId) -> tuple[int, int] | None:
-        """From 0 to the last one held, or None."""
-        held = len(self._of(sequence_id))
-        return (0, held - 1) if held else None
-
-    def store(self, rows: Sequence[Row]) -> list[int]:
-        """Put rows in; returns the hash at the end of each row that wants logits.
-
-        Raises:
-            InvariantViolation: more rows than a batch holds.
-            DecodeError: a token outside the vocabulary, or a position that is not the next one; nothing changed.
-            KvExhausted: no place; nothing changed.
-        """
-        self._check(rows)
-        found: list[int] = []
-        for row in rows:
-            hashes = self._of(row.sequence_id)
-            last = hashes[-1] if hashes else FNV_OFFSET
-            for token in row.tokens:
-                last = ((last ^ token) * FNV_PRIME) & MASK
-                hashes.append(last)
-            if row.wants_logits and row.num_rows:
-                found.append(last)
-        return found
-
-    def _check(self, rows: Sequence[Row]) -> None:
-        limits = self._limits
-        if sum(row.num_rows for row in rows) > limits.num_rows:
-            message = f"more rows than the {limits.num_rows} of a batch"
-            raise InvariantViolation(message)
-        for row in rows:
-            held = len(self._of(row.sequence_id))
-            if row.num_rows and row.start != held:
-                message = f"sequence {row.sequence_id} holds {held} positions, the row begins at {row.start}"
-                raise DecodeError(message, code="decode_failed")
-            if any(not 0 <= token < limits.vocab_size for token in row.tokens):
-                message = f"a token of sequence {row.sequence_id} is not in the vocabulary"
-                raise DecodeError(message, code="decode_failed")
-        fullest = max((row.start + row.num_rows for row in rows if row.num_rows), default=0)
-        in_all = sum(map(len, self._hashes)) + sum(row.num_rows for row in rows)
-        if fullest > limits.sequence_limit or in_all > limits.num_cells:
-            raise KvExhausted("no place for the rows", code="kv_exhausted")
-
-    def _of(self, sequence_id: SequenceId) -> list[int]:
-        if not 0 <= sequence_id < self._limits.num_sequences:
-            message = f"sequence id {sequence_id} is none of the {self._limits.num_sequences} of this context"
-            raise InvariantViolation(message)
-        return self._hashes[sequence_id]
-
-
 DEFAULT: Final = SyntheticOptions()
 
 
 class SyntheticBackend:
     """A `Backend` that needs no model; see `SyntheticOptions` for what it pretends to be."""
 
-    def __init__(self, options: SyntheticOptions = DEFAULT, *, pause: Pause = threading.Event.wait) -> None:
-        """Start empty; `pause` lets a test have its delays without waiting.
+    def __init__(
+        self,
+        options: SyntheticOptions = DEFAULT,
+        *,
+        pause: Pause = threading.Event.wait,
+        store: SyntheticStore | None = None,
+    ) -> None:
+        """Start empty; `pause` lets a test have its delays without waiting. Without a store nothing can be saved.
 
         Raises:
             ConfigError: the options cannot work together.
         """
         self._options = options
         self._limits = options.limits()
-        self._memory = SyntheticMemory(self._limits)
+        self._memory = SyntheticMemory(self._limits, store)
+        self._saved_runs = () if store is None else store.saved_runs()
+        self._reuse_support = synthetic_reuse(has_store=store is not None)
         self._speaks = np.array(options.speaks if options.speaks is not None else range(options.vocab_size), np.int64)
         self._ramp = -SLOPE * np.arange(len(self._speaks), dtype=np.float32)
         self._pause = pause
@@ -176,8 +113,17 @@ class SyntheticBackend:
         """What the options say."""
         return self._options.end_tokens
 
+    @property
+    def reuse_support(self) -> ReuseSupport:
+        """Everything, but for saving without a store."""
+        return self._reuse_support
+
+    def saved_runs(self) -> tuple[SavedRun, ...]:
+        """What the store held at the start."""
+        return self._saved_runs
+
     def apply(self, op: KvOp) -> bool:
-        """Change the books; never refuses."""
+        """Change the books."""
         return self._memory.apply(op)
 
     def positions(self, sequence_id: SequenceId) -> tuple[int, int] | None:
@@ -207,6 +153,11 @@ class SyntheticBackend:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def synthetic_reuse(*, has_store: bool) -> ReuseSupport:
+    """What a synthetic memory can do."""
+    return ReuseSupport(trim=True, copy=True, save=has_store, bytes_per_token=BYTES_PER_TOKEN)
 
 
 def best_of(value: int, num_choices: int) -> int:

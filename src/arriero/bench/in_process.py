@@ -37,6 +37,7 @@ class InProcessTarget:
         clock: Clock = time.perf_counter_ns,
         on_answer: OnAnswer | None = None,
         facts: dict[str, Any] | None = None,
+        cache_scope: str | None = "",
     ) -> None:
         """Nothing is asked yet.
 
@@ -46,8 +47,10 @@ class InProcessTarget:
             clock: of every moment in the lives.
             on_answer: told the tokens of every answer, partial ones included, before its `ask` returns.
             facts: what is known of model and settings.
+            cache_scope: of every request; None: no prefix is reused, whatever the engine's rules are.
         """
         self._engine = engine
+        self._cache_scope = cache_scope
         self._name = name
         self._clock = clock
         self._on_answer = on_answer
@@ -82,6 +85,7 @@ class InProcessTarget:
                 end_tokens=frozenset() if ask.fields.get("ignore_eos") else None,
                 want_stream=True,
                 session_id=ask.session_id,
+                cache_scope=self._cache_scope,
             )
         except ArrieroError as error:
             outcome = Outcome.REJECTED if isinstance(error, Refused) else Outcome.ERROR
@@ -126,6 +130,8 @@ class InProcessTarget:
             chunk_at=tuple(listener.chunk_at),
             chunk_tokens=tuple(listener.chunk_tokens),
             num_tokens=None if result is None else result.num_decoded,
+            prompt_tokens=None if result is None else ask.num_prompt_tokens,
+            cached_tokens=None if result is None else result.cached_tokens,
         )
 
     def _life(

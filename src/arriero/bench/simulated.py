@@ -24,14 +24,18 @@ from arriero.core.errors import ConfigError
 from arriero.core.events import CancelById, Finished, Rejected
 from arriero.core.ids import RequestId, Time
 from arriero.core.plan import PrefillChunk
-from arriero.core.request import BlankTokens, CancelReason, Request
+from arriero.core.request import CancelReason, Request
 from arriero.metrics.client_life import ClientLife
 from arriero.record.bench_parts import Evidence
-from arriero.record.simulation_config import Blocks, SimulationConfig
+from arriero.record.simulation_config import SimulationConfig
 from arriero.sim.composition import build_memory, build_scheduler
+from arriero.sim.own_answers import KnownAnswers, Turn, answers_in
 from arriero.sim.own_lives import OwnLives
+from arriero.sim.own_run import request_of
+from arriero.sim.own_scopes import answers_return, reuses_cells, scope_of
 from arriero.sim.own_setup import new_cost, own_setup
 from arriero.sim.simulator import (
+    Answers,
     Cancellation,
     Message,
     NoAnswers,
@@ -41,6 +45,7 @@ from arriero.sim.simulator import (
     always,
     never,
 )
+from arriero.workload.notes import Notes, as_metadata
 from arriero.workload.records import WorkloadClass, WorkloadRecord
 from arriero.workload.tokens import PackedTokens
 
@@ -110,10 +115,9 @@ class _Course:
         self._config = config
         self._schedule = schedule
         self._watch = watch
-        self._has_cache = isinstance(config.kv, Blocks) and config.kv.prefix_cache
         self._senders = Senders(schedule)
-        records = [_record(item, has_cache=self._has_cache) for item in schedule.planned]
-        self._lives = OwnLives(records, has_cache=self._has_cache)
+        self._records = [_record(item) for item in schedule.planned]
+        self._lives = OwnLives(self._records, is_looked_up=lambda record: scope_of(config, record) is not None)
         self._ends: dict[int, Finished | Rejected] = {}
         self._tokens: Counter[int] = Counter()  # of requests that will be cancelled, until they are
         self._cancels: list[Cancellation] = []
@@ -147,12 +151,9 @@ class _Course:
         simulator = Simulator(
             scheduler=build_scheduler(setup, build_memory(setup)),
             cost=cost,
-            answers=NoAnswers(),
+            answers=self._answers(),
             check=check,
-            # A client that counts tokens looks at every step.
-            jumps=never
-            if not cost.is_level or any(item.ask.cancel_after for item in self._schedule.planned)
-            else always,
+            jumps=always if cost.is_level and self._may_jump() else never,
         )
         return simulator.run_from(self)
 
@@ -204,14 +205,21 @@ class _Course:
         )
 
     def _request(self, number: int, at: int) -> Request:
-        prompt = self._schedule.planned[number].ask.prompt
-        return Request(
-            request_id=RequestId(number + 1),
-            prompt=tuple(t for t in prompt if isinstance(t, int)) if self._has_cache else BlankTokens(len(prompt)),
-            max_tokens=self._schedule.planned[number].ask.max_tokens,
-            arrival_at=at,
-            cache_scope="" if self._has_cache else None,
+        return replace(request_of(self._config, number + 1, self._records[number]), arrival_at=at)
+
+    def _may_jump(self) -> bool:
+        """Whether nobody looks at single tokens: no client that counts them, and no memory that keeps them."""
+        return not reuses_cells(self._config) and not any(item.ask.cancel_after for item in self._schedule.planned)
+
+    def _answers(self) -> Answers:
+        """What is said, as the next prompts of conversations repeat it; they are made up before the run."""
+        if not reuses_cells(self._config):
+            return NoAnswers()
+        turns = (
+            Turn(RequestId(number), item.ask.conversation, item.ask.turn, record.prompt_tokens, item.ask.max_tokens)
+            for number, (item, record) in enumerate(zip(self._schedule.planned, self._records, strict=True), start=1)
         )
+        return KnownAnswers(answers_in(turns) if answers_return(self._config) else {})
 
     def _is_past_drain(self, at: Time) -> bool:
         limit = self._senders.drain_limit()
@@ -237,7 +245,7 @@ def _cancel(internal_id: int, at: Time) -> Cancellation:
     return Cancellation(CancelById(RequestId(internal_id), CancelReason.USER), at)
 
 
-def _record(item: Planned, *, has_cache: bool) -> WorkloadRecord:
+def _record(item: Planned) -> WorkloadRecord:
     """As the simulator's tables want it; its arrival is known only when it is sent."""
     ask = item.ask
     if ask.num_prompt_tokens is None:
@@ -248,5 +256,6 @@ def _record(item: Planned, *, has_cache: bool) -> WorkloadRecord:
         prompt_token_count=len(ask.prompt),
         max_new_tokens=ask.max_tokens,
         workload_class=WorkloadClass.CHAT,
-        prompt_tokens=PackedTokens(t for t in ask.prompt if isinstance(t, int)) if has_cache else None,
+        prompt_tokens=PackedTokens(t for t in ask.prompt if isinstance(t, int)),
+        metadata=as_metadata(Notes(session_id=ask.session_id or ask.conversation, turn=ask.turn or None)),
     )

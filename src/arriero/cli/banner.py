@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from arriero import __version__
-from arriero.cli.loading import LoadedModel
-from arriero.core.config import OPTIONS, LogFormat, ServeConfig
+from arriero.cli.loading import LoadedModel, no_reuse
+from arriero.core.config import OPTIONS, CacheScope, LogFormat, ServeConfig, SessionReuse
 from arriero.core.config_rules import public_view
 from arriero.core.option import Option, Plain
 
@@ -58,15 +58,44 @@ class Banner:
     def sizes(self) -> dict[str, str]:
         """What can run at once, and how long a request can be."""
         limits, config = self.loaded.backend.limits, self.config
+        running = limits.num_sequences - config.retained_ids
         layout = "one pool for all" if limits.unified else "a KV stream each"
         return {
-            "sequences": f"{limits.num_sequences} ids: {limits.num_sequences} running + 0 retained",
+            "sequences": f"{limits.num_sequences} ids: {running} running + {config.retained_ids} retained",
             "each holds": f"{limits.sequence_limit:,} tokens, prompt and answer together ({layout})",
             "memory": f"{limits.num_cells:,} KV cells in all",
             "waiting": f"up to {config.backlog} more requests; the next gets 503",
             "a step": f"up to {limits.num_rows} rows, {limits.micro_batch} computed together",
             "threads": str(config.threads),
         }
+
+    def reuse(self) -> dict[str, str]:
+        """Whose prefixes are shared, and how much is kept of them."""
+        config, support = self.config, self.loaded.backend.reuse_support
+        if reason := no_reuse(config, support):
+            return {"prefixes": f"not reused ({reason})"}
+        rules = (
+            ""
+            if config.session_reuse is SessionReuse.OFF
+            else f", by the rules of --session-reuse {config.session_reuse}"
+        )
+        kept = [f"{config.host_mib:,} MiB outside the context" if support.save else "only in the context"]
+        if support.save and config.cache_dir is not None:
+            kept.append(f"over restarts in {config.cache_dir}")
+        if config.retained_ttl_s:
+            kept.append(f"for {config.retained_ttl_s:g} s after the last use")
+        return {"prefixes": f"shared by {_sharers(config)}{rules}", "kept": ", ".join(kept)}
+
+
+def _sharers(config: ServeConfig) -> str:
+    num_keys = len(set(config.api_key))
+    match config.cache_scope:
+        case CacheScope.GLOBAL:
+            return "all requests" + (f", of all {num_keys} API keys" if num_keys > 1 else "")
+        case CacheScope.SESSION:
+            return "the requests of one session" + (" and API key" if num_keys else "") + "; by none without session_id"
+        case CacheScope.KEY:
+            return f"the requests of one API key ({num_keys} keys)" if num_keys else "all requests (no API keys)"
 
 
 def tell(banner: Banner, stream: TextIO | None = None) -> None:
@@ -87,6 +116,7 @@ def _log(banner: Banner) -> None:
         ("configuration", {"config": public_view(banner.config)}),
         ("model", {"name": banner.loaded.name, **banner.loaded.facts}),
         ("sizes", dict(banner.sizes())),
+        ("reuse", dict(banner.reuse())),
         ("ready", {"version": __version__, "url": banner.url, "curl": banner.curl}),
     )
     for message, fields in messages:
@@ -123,6 +153,7 @@ def _sections(banner: Banner) -> tuple[tuple[str, dict[str, str]], ...]:
     return (
         ("Model", {"name": banner.loaded.name, **banner.loaded.facts}),
         ("Sizes", banner.sizes()),
+        ("Prefix reuse", banner.reuse()),
         ("Settings", settings),
     )
 

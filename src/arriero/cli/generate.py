@@ -17,10 +17,10 @@ from arriero.core.option_kinds import Real, Switch, Text, Texts, Whole
 ANSWER: Final = "Answer"
 DEFAULT_TOKENS: Final = 256
 # One sequence, so the whole context is its own.
-MACHINE: Final = ServeConfig(sequences=1, ctx_size=4096, backlog=0)
+MACHINE: Final = ServeConfig(sequences=1, ctx_size=4096, backlog=0, reuse=False)
 _TAKEN: Final = (
-    "model", "backend", "ctx_size", "kv", "flash_attn", "exact", "threads", "n_gpu_layers", "batch", "micro_batch",
-    "check", "log_level", "log_format",
+    "model", "backend", "ctx_size", "kv", "flash_attn", "kv_type", "exact", "threads", "n_gpu_layers", "batch",
+    "micro_batch", "check", "log_level", "log_format",
 )  # fmt: skip
 MACHINE_OPTIONS: Final = tuple(
     replace(option, default=getattr(MACHINE, option.name)) for option in OPTIONS if option.name in _TAKEN

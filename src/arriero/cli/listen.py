@@ -5,6 +5,7 @@ import os
 import socket
 import ssl
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from arriero.core.config import ServeConfig
@@ -56,6 +57,8 @@ def check_files(config: ServeConfig) -> None:
         _check_certificate(config.ssl_certfile, config.ssl_keyfile)
     _check_record_file("--diagnostics", config.diagnostics)
     _check_record_file("--journal", config.journal)
+    if config.cache_dir is not None:
+        _check_directory("--cache-dir", Path(config.cache_dir))
 
 
 def _check_record_file(flag: str, file: str | None) -> None:
@@ -66,6 +69,16 @@ def _check_record_file(flag: str, file: str | None) -> None:
     except OSError as error:
         reason = str(error.strerror).lower()
         raise ConfigError(f"{flag} {file}: {reason}; name a file that can be written") from None
+
+
+def _check_directory(flag: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise ConfigError(f"{flag} {folder}: {reason}; name a folder that can be written") from None
 
 
 def _check_certificate(certificate: str, key: str) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol
 
-from arriero.backend.protocol import Backend
+from arriero.backend.protocol import Backend, ReuseSupport
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.cli.machine import available_cores
-from arriero.core.config import BackendKind, KvLayout, PlacementKind, ServeConfig
+from arriero.core.config import BackendKind, KvLayout, PlacementKind, ServeConfig, SessionReuse
 from arriero.core.ids import TokenId
 from arriero.core.option_kinds import Threads
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement, Shared
+from arriero.kv.reuse import WORTH_A_COPY, ReuseRules
 from arriero.scheduler.draft import PrefillBudget
 from arriero.tokens.chat_template import ChatTemplate
 from arriero.tokens.vocabulary import ByteVocabulary, Vocabulary
@@ -25,6 +26,19 @@ from arriero.tokens.vocabulary import ByteVocabulary, Vocabulary
 SYNTHETIC_STEP_S: Final = 0.004
 SYNTHETIC_ROW_S: Final = 0.000_5
 PRINTABLE: Final = tuple(TokenId(byte) for byte in range(32, 127))
+
+
+class Store(Protocol):
+    """Runs kept outside the context, as who runs the server sees them; from any thread."""
+
+    @property
+    def num_bytes(self) -> int:
+        """In memory."""
+        ...
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Wait until everything is on disk, at most so long; whether it is."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +50,7 @@ class LoadedModel:
         library: what computes, with its version.
         facts: what a person wants to know about it, as words and figures.
         close: frees everything; once, after every engine on it has ended.
+        store: where runs are kept outside the context, or None.
     """
 
     name: str
@@ -45,6 +60,7 @@ class LoadedModel:
     library: str
     facts: dict[str, str]
     close: Callable[[], None]
+    store: Store | None = None
 
 
 def settle_threads(config: ServeConfig) -> Threads:
@@ -65,14 +81,54 @@ def load_model(config: ServeConfig) -> LoadedModel:
     return loaded
 
 
-def engine_options(config: ServeConfig) -> EngineOptions:
-    """How the engine is to behave."""
+def engine_options(config: ServeConfig, backend: Backend) -> EngineOptions:
+    """How the engine is to behave on this backend."""
     return EngineOptions(
         backlog=config.backlog,
         budget=PrefillBudget(config.prefill_rows_per_seq, config.prefill_rows_per_step),
         exact=config.exact,
         check=config.check,
+        retained=config.retained_ids,
+        reuse=None if no_reuse(config, backend.reuse_support) else reuse_rules(config, backend.reuse_support),
     )
+
+
+def no_reuse(config: ServeConfig, support: ReuseSupport) -> str | None:
+    """Why no prefix is reused, or None if prefixes are."""
+    if not config.reuse:
+        return "off"
+    if support.trim and support.copy:
+        return None
+    return f"unsupported: {support.reason or 'the memory of this model cannot be trimmed or copied'}"
+
+
+def reuse_rules(config: ServeConfig, support: ReuseSupport) -> ReuseRules:
+    """Which prefixes are kept, found and used again."""
+    session = config.session_reuse
+    keeps_runs = support.save and support.bytes_per_token > 0
+    return ReuseRules(
+        per_session=session is not SessionReuse.OFF,
+        partial=session is not SessionReuse.EXACT,
+        min_partial=_least_match(config),
+        regenerate=config.reuse_regenerate,
+        # what was decoded differs in its last bits from the same text prefilled, and so does a prompt's only row
+        keeps_answers=not config.exact,
+        min_suffix=2 if config.exact else 1,
+        max_age=int(config.retained_ttl_s * 1e6) or None,
+        host_tokens=(config.host_mib << 20) // support.bytes_per_token if keeps_runs else 0,
+        follows=session is SessionReuse.OFF,
+    )
+
+
+def _least_match(config: ServeConfig) -> int:
+    """How many tokens two prompts must have in common for one of them to start from the other's run."""
+    match config.session_reuse:
+        case SessionReuse.LCP:
+            return config.lcp_min_tokens
+        case SessionReuse.EXACT:
+            return 1
+        case SessionReuse.OFF:
+            return 1 if config.kv is KvLayout.UNIFIED else WORTH_A_COPY
 
 
 def placement_of(config: ServeConfig) -> Placement:
@@ -90,7 +146,7 @@ def _load_synthetic(config: ServeConfig) -> LoadedModel:
     ends = vocabulary.end_tokens
     backend = SyntheticBackend(
         SyntheticOptions(
-            num_sequences=config.sequences,
+            num_sequences=config.sequence_ids,
             num_rows=config.batch,
             micro_batch=config.micro_batch,
             num_cells=config.ctx_size,

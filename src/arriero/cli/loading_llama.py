@@ -3,20 +3,25 @@
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
+from arriero.backend.canonical_rows import CanonicalRows, open_canonical
 from arriero.backend.context import ContextOptions
+from arriero.backend.host_store import HostStoreOptions
 from arriero.backend.library import BINDING_VERSION, LOGGER, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
+from arriero.backend.protocol import Backend
 from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.cli.loading import LoadedModel, model_name, settle_threads
 from arriero.core.config import KvLayout, ServeConfig
+from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.tokens.chat_template import ChatTemplate
 
 
 def load_llama(config: ServeConfig) -> LoadedModel:
-    """Start llama.cpp, load the model file, make a context.
+    """Start llama.cpp, load the model file, make a context; in exact mode prove that it is exact.
 
     Raises:
         ConfigError: see `load_model`.
@@ -25,21 +30,7 @@ def load_llama(config: ServeConfig) -> LoadedModel:
     path = resolve_model(config.model)
     with _complaints_kept():
         model = LlamaModel(path, num_gpu_layers=config.n_gpu_layers)
-    threads = settle_threads(config)
-    backend = LlamaCppBackend(
-        model,
-        ContextOptions(
-            ctx_size=config.ctx_size,
-            num_sequences=config.sequences,
-            num_rows=config.batch,
-            micro_batch=config.micro_batch,
-            num_threads=threads.decode,
-            num_threads_batch=threads.prefill,
-            unified=config.kv is KvLayout.UNIFIED,
-            flash_attention=config.flash_attn,
-        ),
-    )
-    vocabulary = LlamaVocabulary(model)
+    options, store = context_options(config), store_options(config)
     can = model.capabilities
     facts = {
         "file": str(path),
@@ -48,6 +39,15 @@ def load_llama(config: ServeConfig) -> LoadedModel:
         "weights": f"{can.weight_bytes / 2**20:,.1f} MiB, {can.weight_format}",
         "trained for": f"{can.trained_context:,} tokens of context",
     }
+    if config.exact:
+        shapes = ExactShapes(caps=(config.prefill_rows_per_seq, config.prefill_rows_per_step), reuses=config.reuse)
+        exact = open_exact(lambda multiple: open_canonical(model, options, multiple, store), shapes)
+        backend: Backend = exact.backend
+        rows = "" if exact.multiple == 1 else f", with rows in multiples of {exact.multiple}"
+        facts["exact mode"] = f"proven for {exact.proof.num_shapes} shapes{rows}"
+    else:
+        backend = LlamaCppBackend(model, options, store)
+    vocabulary = LlamaVocabulary(model)
 
     def close() -> None:
         backend.close()
@@ -62,7 +62,32 @@ def load_llama(config: ServeConfig) -> LoadedModel:
         library=f"llama-cpp-python {BINDING_VERSION}",
         facts=facts,
         close=close,
+        store=backend.store if isinstance(backend, LlamaCppBackend | CanonicalRows) else None,
     )
+
+
+def context_options(config: ServeConfig) -> ContextOptions:
+    """The context that a configuration asks for."""
+    threads = settle_threads(config)
+    return ContextOptions(
+        ctx_size=config.ctx_size,
+        num_sequences=config.sequence_ids,
+        num_rows=config.batch,
+        micro_batch=config.micro_batch,
+        num_threads=threads.decode,
+        num_threads_batch=threads.prefill,
+        unified=config.kv is KvLayout.UNIFIED,
+        flash_attention=config.flash_attn,
+        kv_type=config.kv_type,
+    )
+
+
+def store_options(config: ServeConfig) -> HostStoreOptions | None:
+    """The store outside the context that a configuration asks for; None: runs that have to leave are lost."""
+    if not config.host_mib:
+        return None
+    directory = None if config.cache_dir is None else Path(config.cache_dir)
+    return HostStoreOptions(max_bytes=config.host_mib << 20, directory=directory, exact=config.exact)
 
 
 @contextmanager

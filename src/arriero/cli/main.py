@@ -35,6 +35,7 @@ COMMANDS: Final = (
     Command("serve", "arriero.cli.serve", "serve a model over HTTP"),
     Command("generate", "arriero.cli.generate", "answer one prompt in the terminal"),
     Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
+    Command("calibrate", "arriero.cli.calibrate", "measure what steps cost on this machine, and write a profile"),
     Command("sim", "arriero.cli.simulate", "simulate the scheduler in virtual time, and the published simulators"),
     Command("bench", "arriero.cli.bench.main", "measure servers, compare them, and run the published experiments"),
     Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),

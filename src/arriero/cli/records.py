@@ -5,11 +5,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from arriero.backend.protocol import BackendLimits
-from arriero.cli.loading import engine_options
 from arriero.core.config import ServeConfig
 from arriero.engine.diagnostics import Diagnostics
 from arriero.engine.journal import Journal
 from arriero.engine.observer import Observer
+from arriero.engine.options import EngineOptions
 from arriero.engine.trace import Tracer
 from arriero.http.request_log import RequestLog
 from arriero.record.diagnostics import RequestRows, gap_line
@@ -32,10 +32,10 @@ class Records:
 
 
 @contextmanager
-def open_records(config: ServeConfig, limits: BackendLimits) -> Generator[Records]:
+def open_records(config: ServeConfig, limits: BackendLimits, options: EngineOptions) -> Generator[Records]:
     """Open what the configuration asks for; everything is on disk when the block ends. The engine must end inside it.
 
-    The trace goes to standard error. `limits` are those of the engine's backend.
+    The trace goes to standard error. `limits` are those of the engine's backend, `options` its own.
 
     Raises:
         ConfigError: a file cannot be written.
@@ -50,7 +50,7 @@ def open_records(config: ServeConfig, limits: BackendLimits) -> Generator[Record
         if config.journal is not None:
             journal = JournalLines()
             sink = writers.enter_context(LineWriter.to_path(config.journal, journal.gap, option="--journal"))
-            observers.append(Journal(sink, journal, limits, engine_options(config)))
+            observers.append(Journal(sink, journal, limits, options))
         if config.trace:
             lines = writers.enter_context(LineWriter.to_path(STANDARD_ERROR, trace_gap_line, option="--trace"))
             observers.append(Tracer(lines, pool=config.placement.value, checks_siblings=config.check))

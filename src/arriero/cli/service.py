@@ -1,9 +1,10 @@
 """From a configuration to the service that HTTP offers."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from arriero import __version__
-from arriero.cli.loading import LoadedModel
+from arriero.cli.loading import LoadedModel, Store, no_reuse
 from arriero.core.config import ServeConfig
 from arriero.core.config_rules import public_view
 from arriero.engine.engine import Engine
@@ -36,13 +37,20 @@ def make_service(
             strict_fields=config.strict_fields,
             diagnostics=config.diagnostics is not None,
             allow_shutdown=config.allow_shutdown,
+            cache_scope=config.cache_scope,
         ),
         metrics=metrics,
         page=MetricsPage(metrics, _page_options(config, loaded)),
         request_log=request_log,
         config=public_view(config),
         stop=stop,
+        no_reuse=no_reuse(config, loaded.backend.reuse_support),
+        flush=None if config.cache_dir is None or loaded.store is None else partial(_flush, loaded.store),
     )
+
+
+def _flush(store: Store) -> None:
+    store.flush()
 
 
 def _aliases(config: ServeConfig, loaded: LoadedModel) -> Sequence[str]:
@@ -63,4 +71,12 @@ def _page_options(config: ServeConfig, loaded: LoadedModel) -> PageOptions:
             "arriero_threads": config.threads.decode if config.threads is not None else 0,
             "arriero_prefill_budget_rows": config.prefill_rows_per_step or 0,
         },
+        gauges=_gauges(loaded),
     )
+
+
+def _gauges(loaded: LoadedModel) -> dict[str, tuple[str, Callable[[], float]]]:
+    store = loaded.store
+    if store is None:
+        return {}
+    return {"arriero_host_bytes": ("Memory of runs kept outside the context.", lambda: store.num_bytes)}

@@ -24,11 +24,12 @@ import uvicorn
 
 from arriero.cli.banner import Banner, tell
 from arriero.cli.listen import listen
-from arriero.cli.loading import LoadedModel, engine_options, load_model, placement_of, settle_threads
+from arriero.cli.loading import LoadedModel, engine_options, load_model, no_reuse, placement_of, settle_threads
 from arriero.cli.progress import Progress
 from arriero.cli.records import Records, open_records
 from arriero.cli.service import make_service
 from arriero.core.config import LogFormat, LogLevel, ServeConfig
+from arriero.core.config_rules import settle
 from arriero.core.errors import EngineDied
 from arriero.engine.engine import Engine
 from arriero.engine.observer import EngineSummary
@@ -55,7 +56,7 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
     try:
         loop_factory = uvicorn.Config(_no_app, log_config=None).get_loop_factory()
         with (
-            open_records(config, loaded.backend.limits) as records,
+            open_records(config, loaded.backend.limits, engine_options(config, loaded.backend)) as records,
             asyncio.Runner(loop_factory=loop_factory) as runner,
         ):
             summary = runner.run(_serve(config, loaded, records, reserved))
@@ -88,8 +89,11 @@ class Server(uvicorn.Server):
 async def _serve(config: ServeConfig, loaded: LoadedModel, records: Records, reserved: socket.socket) -> EngineSummary:
     stop = asyncio.Event()
     metrics = Metrics()
-    engine = Engine(loaded.backend, engine_options(config), observers=[metrics, *records.observers])
-    effective = replace(config, threads=settle_threads(config))
+    options = engine_options(config, loaded.backend)
+    engine = Engine(loaded.backend, options, observers=[metrics, *records.observers])
+    effective = replace(settle(config), threads=settle_threads(config))
+    if config.reuse and (reason := no_reuse(config, loaded.backend.reuse_support)):
+        logger.warning("prefix reuse: %s", reason)
     service = make_service(effective, loaded, engine, metrics, records.request_log, stop.set)
     _stop_at_signals(asyncio.get_running_loop(), stop)
     listen(reserved, config.host)

@@ -24,6 +24,9 @@ from arriero.core.option_kinds import (
 )
 
 MAX_SEQUENCES: Final = 256  # sequence ids of one llama.cpp context
+RETAINED_UNIFIED: Final = 56  # ids that cost nothing: they share one pool of cells
+HOST_MIB: Final = 1024
+SESSION_TTL_S: Final = 600.0
 
 
 class BackendKind(StrEnum):
@@ -48,11 +51,37 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+class KvType(StrEnum):
+    """How one number of the KV memory is stored; what is quantised needs flash attention."""
+
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+
+
 class PlacementKind(StrEnum):
     """Where the actor runs."""
 
     SHARED = "shared"
     DEDICATED = "dedicated"
+
+
+class CacheScope(StrEnum):
+    """Which requests may see one another's prefixes; a salt in the body narrows each of these."""
+
+    SESSION = "session"  # those of one session of one API key; without a session none
+    KEY = "key"  # those of one API key; all, where no keys are needed
+    GLOBAL = "global"
+
+
+class SessionReuse(StrEnum):
+    """Whether prefixes are reused by the published rules of sessions, and how much of a run has to match."""
+
+    OFF = "off"  # any run of the scope, by the rules of the tree
+    EXACT = "exact"
+    LCP = "lcp"  # the longest common prefix, from a least length on
 
 
 class LogLevel(StrEnum):
@@ -72,6 +101,7 @@ class LogFormat(StrEnum):
 
 
 MODEL: Final = "Model and memory"
+REUSE: Final = "Prefix reuse"
 STEP: Final = "Steps and queue"
 HTTP: Final = "HTTP"
 TELL: Final = "Logs and diagnostics"
@@ -79,6 +109,7 @@ TELL: Final = "Logs and diagnostics"
 _SEQUENCES: Final = Whole(1, MAX_SEQUENCES, f"llama.cpp has at most {MAX_SEQUENCES} sequence ids")
 _NUM_SEQUENCES: Final = 8
 TOKENS_A_SEQUENCE: Final = 2048
+LCP_MIN_TOKENS: Final = 32
 _NO_LIMIT: Final = "0 (no limit)"
 
 
@@ -97,7 +128,8 @@ class ServeConfig:
         Spec(
             MODEL,
             Whole(1),
-            f"KV cells of all sequences together; without it {TOKENS_A_SEQUENCE:,} for each of --sequences",
+            f"KV cells of all sequences together; without it {TOKENS_A_SEQUENCE:,} for each of --sequences, "
+            "and of --retained with --kv separate",
             unit="tokens",
         ),
     ] = TOKENS_A_SEQUENCE * _NUM_SEQUENCES
@@ -105,6 +137,9 @@ class ServeConfig:
     kv: Annotated[
         KvLayout, Spec(MODEL, Word(KvLayout), "one pool of KV cells for all, or a stream for each sequence")
     ] = KvLayout.SEPARATE
+    kv_type: Annotated[
+        KvType, Spec(MODEL, Word(KvType), "how a number in KV memory is stored; q8_0 and q4_0 need flash attention")
+    ] = KvType.F16
     flash_attn: Annotated[
         FlashAttention, Spec(MODEL, Word(FlashAttention), "fused attention; auto lets llama.cpp choose")
     ] = FlashAttention.AUTO
@@ -127,6 +162,61 @@ class ServeConfig:
         ),
     ] = None
     n_gpu_layers: Annotated[int, Spec(MODEL, Whole(-1), "layers computed on a GPU; -1 is all", unit="layers")] = 0
+    reuse: Annotated[
+        bool, Spec(REUSE, Switch(), "prompts start from what was computed before for the same beginning")
+    ] = True
+    cache_scope: Annotated[
+        CacheScope,
+        Spec(REUSE, Word(CacheScope), "who shares prefixes: one session's requests, one API key's, or all"),
+    ] = CacheScope.KEY
+    session_reuse: Annotated[
+        SessionReuse,
+        Spec(
+            REUSE,
+            Word(SessionReuse),
+            "reuse by the published rules of sessions: whole runs, or common beginnings too; needs that cache scope",
+        ),
+    ] = SessionReuse.OFF
+    lcp_min_tokens: Annotated[
+        int, Spec(REUSE, Whole(1), "the shortest common beginning that --session-reuse lcp takes", unit="tokens")
+    ] = LCP_MIN_TOKENS
+    reuse_regenerate: Annotated[
+        bool, Spec(REUSE, Switch(), "a prompt that was computed whole is reused up to its last token")
+    ] = True
+    retained: Annotated[
+        int | None,
+        Spec(
+            REUSE,
+            Whole(0, MAX_SEQUENCES - 1),
+            "sequence ids beside --sequences for runs whose request has ended",
+            unit="runs",
+            unset=f"{RETAINED_UNIFIED} with --kv unified, else 0",
+        ),
+    ] = None
+    retained_ttl: Annotated[
+        float | None,
+        Spec(
+            REUSE,
+            Real(metavar="S"),
+            "how long an unused run is kept; 0 is no limit",
+            unit="seconds",
+            unset=f"{SESSION_TTL_S:g} with --session-reuse, else 0",
+        ),
+    ] = None
+    cache_ram: Annotated[
+        int | None,
+        Spec(
+            REUSE,
+            Whole(0),
+            "memory outside the context for runs that had to leave it; 0 is none",
+            unit="MiB",
+            unset=f"{HOST_MIB} with --kv separate or --cache-dir, else 0",
+        ),
+    ] = None
+    cache_dir: Annotated[
+        str | None,
+        Spec(REUSE, Text("DIR"), "a folder of one server's own that keeps runs over a restart", unset="off"),
+    ] = None
     batch: Annotated[int, Spec(STEP, Whole(1), "rows of one decode call", unit="rows")] = 512
     micro_batch: Annotated[int, Spec(STEP, Whole(1), "rows that llama.cpp computes together", unit="rows")] = 512
     prefill_rows_per_seq: Annotated[
@@ -192,9 +282,44 @@ class ServeConfig:
     trace: Annotated[bool, Spec(TELL, Switch(), "log the life of each request, never its text")] = False
 
     @property
+    def retained_ids(self) -> int:
+        """Sequence ids beside those of running requests, for runs whose request has ended."""
+        if not self.reuse:
+            return 0
+        if self.retained is not None:
+            return self.retained
+        return min(RETAINED_UNIFIED, MAX_SEQUENCES - self.sequences) if self.kv is KvLayout.UNIFIED else 0
+
+    @property
+    def sequence_ids(self) -> int:
+        """Sequence ids of the context: running + retained."""
+        return self.sequences + self.retained_ids
+
+    @property
+    def num_streams(self) -> int:
+        """KV streams: one pool in the unified layout, else one for each sequence id."""
+        return 1 if self.kv is KvLayout.UNIFIED else self.sequence_ids
+
+    @property
     def sequence_tokens(self) -> int:
         """KV cells that one sequence can fill: its share in the separate layout, all of them in the unified one."""
-        return self.ctx_size if self.kv is KvLayout.UNIFIED else self.ctx_size // self.sequences
+        return self.ctx_size // self.num_streams
+
+    @property
+    def host_mib(self) -> int:
+        """Room of the host store, MiB; 0: there is none."""
+        if not self.reuse:
+            return 0
+        if self.cache_ram is not None:
+            return self.cache_ram
+        return HOST_MIB if self.kv is KvLayout.SEPARATE or self.cache_dir is not None else 0
+
+    @property
+    def retained_ttl_s(self) -> float:
+        """How long an unused run is kept, seconds; 0: as long as there is room."""
+        if self.retained_ttl is not None:
+            return self.retained_ttl
+        return 0.0 if self.session_reuse is SessionReuse.OFF else SESSION_TTL_S
 
     @property
     def shutdown_allowed(self) -> bool:

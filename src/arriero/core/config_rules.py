@@ -8,17 +8,25 @@ from dataclasses import replace
 from typing import Any, Final
 
 from arriero.core.config import (
+    LCP_MIN_TOKENS,
+    MAX_SEQUENCES,
     OPTIONS,
     TOKENS_A_SEQUENCE,
+    BackendKind,
+    CacheScope,
     FlashAttention,
     KvLayout,
+    KvType,
     PlacementKind,
     ServeConfig,
+    SessionReuse,
 )
 from arriero.core.errors import ConfigError
 from arriero.core.option import Plain, plain
 
 STREAM_CELLS: Final = 256  # llama.cpp rounds each KV stream up to a multiple of this
+
+QUANTISED: Final = frozenset({KvType.Q8_0, KvType.Q4_0})
 
 MIN_EXACT_ROWS: Final = 3  # three rows can be cut without leaving one alone only if a chunk may hold three
 
@@ -36,11 +44,16 @@ def resolve(settings: Mapping[str, object], defaults: ServeConfig | None = None)
     values: dict[str, Any] = dict(settings)
     if values.get("exact"):
         values.setdefault("flash_attn", FlashAttention.OFF)
-    if defaults is None and "sequences" in values:
-        values.setdefault("ctx_size", TOKENS_A_SEQUENCE * values["sequences"])
     config = replace(defaults or ServeConfig(), **values)
+    if defaults is None and "ctx_size" not in values:
+        config = replace(config, ctx_size=TOKENS_A_SEQUENCE * max(config.sequences, config.num_streams))
     check(config)
     return config
+
+
+def settle(config: ServeConfig) -> ServeConfig:
+    """The same configuration with a number in place of every default that depends on other settings."""
+    return replace(config, retained=config.retained_ids, retained_ttl=config.retained_ttl_s, cache_ram=config.host_mib)
 
 
 def check(config: ServeConfig) -> None:
@@ -49,7 +62,7 @@ def check(config: ServeConfig) -> None:
     Raises:
         ConfigError: the first thing that does not; it names the flag and the remedy.
     """
-    for rules in (_memory, _exact, _edges):
+    for rules in (_ids, _memory, _exact, _reuse, _edges):
         for message in rules(config):
             raise ConfigError(message)
 
@@ -63,12 +76,22 @@ def public_view(config: ServeConfig) -> dict[str, Plain]:
     }
 
 
+def _ids(config: ServeConfig) -> Iterator[str]:
+    if config.sequence_ids > MAX_SEQUENCES:
+        room = MAX_SEQUENCES - config.sequences
+        yield (
+            f"--retained {config.retained_ids}: with {config.sequences} --sequences that makes {config.sequence_ids} "
+            f"ids and llama.cpp has {MAX_SEQUENCES}; use {room} or fewer, or fewer --sequences"
+        )
+
+
 def _memory(config: ServeConfig) -> Iterator[str]:
-    streams = 1 if config.kv is KvLayout.UNIFIED else config.sequences
+    streams = config.num_streams
     if config.ctx_size < STREAM_CELLS * streams:
         yield (
             f"--ctx-size {config.ctx_size}: too small, llama.cpp gives {streams} KV stream{'s' if streams > 1 else ''} "
-            f"{STREAM_CELLS} tokens each at least; use {STREAM_CELLS * streams} or more, or fewer --sequences"
+            f"{STREAM_CELLS} tokens each at least; use {STREAM_CELLS * streams} or more, or fewer "
+            + ("--retained" if streams > config.sequences else "--sequences")
         )
     if config.sequences > config.batch:
         yield (
@@ -80,6 +103,9 @@ def _memory(config: ServeConfig) -> Iterator[str]:
             f"--micro-batch {config.micro_batch}: more than a whole batch; "
             f"use {config.batch} or fewer, or a larger --batch"
         )
+    if config.kv_type in QUANTISED and config.flash_attn is FlashAttention.OFF:
+        why = "exact mode turns it off" if config.exact else "it is off"
+        yield f"--kv-type {config.kv_type}: needs flash attention and {why}; use f16, bf16 or f32"
     if (longest := config.max_prompt_tokens) is not None and longest > config.sequence_tokens:
         yield (
             f"--max-prompt-tokens {longest}: one sequence holds {config.sequence_tokens} tokens; "
@@ -106,6 +132,47 @@ def _exact(config: ServeConfig) -> Iterator[str]:
                 f"{flag} {rows}: exact mode never prefills a single row, so a chunk must hold {MIN_EXACT_ROWS}; "
                 f"use {MIN_EXACT_ROWS} or more, or leave out --exact"
             )
+
+
+def _reuse(config: ServeConfig) -> Iterator[str]:
+    session = config.session_reuse
+    if not config.reuse:
+        for setting in _kept_for_nothing(config):
+            yield f"{setting}: --no-reuse keeps nothing; leave out one of the two"
+        return
+    if session is not SessionReuse.OFF and config.cache_scope is not CacheScope.SESSION:
+        yield (
+            f"--session-reuse {session}: it looks for the runs of one session only; "
+            f"add --cache-scope session, or leave out --session-reuse"
+        )
+    if config.lcp_min_tokens != LCP_MIN_TOKENS and session is not SessionReuse.LCP:
+        yield (
+            f"--lcp-min-tokens {config.lcp_min_tokens}: it is a rule of --session-reuse lcp; "
+            f"add that, or leave out --lcp-min-tokens"
+        )
+    if config.cache_dir is not None and config.backend is BackendKind.SYNTHETIC:
+        yield (
+            f"--cache-dir {config.cache_dir}: --backend synthetic has no KV that could be written; "
+            f"leave out one of the two"
+        )
+    if config.cache_dir is not None and config.host_mib == 0:
+        yield (
+            f"--cache-dir {config.cache_dir}: what is written goes through memory, and --cache-ram is 0; "
+            f"use --cache-ram 1 or more, or leave out --cache-dir"
+        )
+
+
+def _kept_for_nothing(config: ServeConfig) -> Iterator[str]:
+    """Settings that say how prefixes are kept."""
+    if config.session_reuse is not SessionReuse.OFF:
+        yield f"--session-reuse {config.session_reuse}"
+    for flag, number in (
+        ("--retained", config.retained), ("--cache-ram", config.cache_ram), ("--retained-ttl", config.retained_ttl)
+    ):  # fmt: skip
+        if number:
+            yield f"{flag} {number:g}"
+    if config.cache_dir is not None:
+        yield f"--cache-dir {config.cache_dir}"
 
 
 def _edges(config: ServeConfig) -> Iterator[str]:

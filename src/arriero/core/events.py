@@ -2,14 +2,16 @@
 
 `KvOp`s are addressed to the backend, all others to callers, observers and metrics. They are delivered in order,
 so a sequence is cleared before the end of its request is told.
+
+A sequence that a `KvOp` fills is empty before, and stays empty if memory refuses the operation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from arriero.core.errors import ArrieroError, EngineFault
-from arriero.core.ids import Epoch, RequestId, SequenceId, StepNumber, Time, TokenId
+from arriero.core.ids import Epoch, RequestId, SavedKey, SequenceId, StepNumber, Time, TokenId
 from arriero.core.request import CancelReason, FinishReason, Request, RequestState
 
 
@@ -28,7 +30,101 @@ class TrimSequence:
     length: int
 
 
-KvOp: TypeAlias = DropSequence | TrimSequence
+@dataclass(frozen=True, slots=True)
+class CopySequence:
+    """An empty sequence gets the first `length` positions of `source`, which is unchanged."""
+
+    source: SequenceId
+    sequence_id: SequenceId
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSequence:
+    """An empty sequence takes everything of `source`, which is empty afterwards."""
+
+    source: SequenceId
+    sequence_id: SequenceId
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSequence:
+    """The host store keeps the first `length` positions of a sequence, which is unchanged.
+
+    Attributes:
+        key: the name of the saved run; not in use.
+        scope: the cache scope of the run; kept beside it, for a store that outlives the process.
+        tokens: the `length` tokens, for the same purpose.
+    """
+
+    sequence_id: SequenceId
+    key: SavedKey
+    length: int
+    scope: str = ""
+    tokens: tuple[TokenId, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSequence:
+    """An empty sequence gets the first `length` positions of a saved run, which stays in the host store."""
+
+    sequence_id: SequenceId
+    key: SavedKey
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSaved:
+    """The host store forgets a saved run, if it still has it."""
+
+    key: SavedKey
+
+
+KvOp: TypeAlias = (
+    DropSequence | TrimSequence | CopySequence | MoveSequence | SaveSequence | RestoreSequence | ForgetSaved
+)
+
+
+def harmed_sequence(op: KvOp) -> SequenceId | None:
+    """The sequence whose request cannot go on there if memory refused `op`; None where nobody is harmed."""
+    match op:
+        case DropSequence() | TrimSequence() | CopySequence() | MoveSequence() | RestoreSequence():
+            return op.sequence_id
+        case SaveSequence() | ForgetSaved():
+            return None
+        case _:
+            assert_never(op)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A run that the host store held before the first request; every position of its tokens can be restored."""
+
+    key: SavedKey
+    scope: str
+    tokens: tuple[TokenId, ...] = field(repr=False)
+
+
+class PrefixSource(StrEnum):
+    """Where the cached tokens of a request came from."""
+
+    SESSION = "session"  # a retained run of the same conversation
+    TREE = "tree"  # a retained run
+    RUNNING = "running"  # a sequence whose request was running
+    HOST = "host"  # the host store's memory
+    DISK = "disk"  # the host store's directory
+
+
+class ReuseVerdict(StrEnum):
+    """Why a prefix was reused, or was not."""
+
+    REUSED = "reused"
+    DISABLED = "disabled"  # reuse is off, for all or for this request
+    UNSUPPORTED = "unsupported"  # this model's memory cannot be trimmed or copied
+    NO_SCOPE = "no_scope"  # the request belongs to no cache scope
+    NO_MATCH = "no_match"
+    BELOW_MINIMUM = "below_minimum"  # fewer tokens in common than the rules ask for
+    WHOLE_PROMPT = "whole_prompt"  # nothing would be left to compute, and the rules do not allow to cut
 
 
 class AdmissionSource(StrEnum):
@@ -38,6 +134,9 @@ class AdmissionSource(StrEnum):
     INITIAL_IDLE = "initial_idle"
     CANCEL_FREED = "cancel_freed"
     COMPLETION_FREED = "completion_freed"
+    SESSION_REUSE = "session_reuse"  # with the whole run of its conversation
+    SESSION_REUSE_LCP = "session_reuse_lcp"  # with the beginning of it
+    EVICTED_RECLAIM = "evicted_reclaim"  # a retained run had to go
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +163,10 @@ class Admitted:
     Attributes:
         previous_request_id: who held the slot before, or None.
         resumed: whether it held one before and was preempted.
+        num_cached: its tokens that are in KV already.
+        prefix: where they came from; None if there are none.
+        verdict: why they were reused, or not.
+        num_matched: its leading tokens that some run held, reused or not.
     """
 
     request: Request
@@ -72,6 +175,26 @@ class Admitted:
     source: AdmissionSource
     previous_request_id: RequestId | None
     resumed: bool
+    at: Time
+    num_cached: int = 0
+    prefix: PrefixSource | None = None
+    verdict: ReuseVerdict = ReuseVerdict.DISABLED
+    num_matched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A running request changed its slot, so that the ids in use leave no hole; a `MoveSequence` came before.
+
+    Attributes:
+        sequence_id: where it was.
+        to: where it is now.
+    """
+
+    request_id: RequestId
+    sequence_id: SequenceId
+    to: SequenceId
+    step: StepNumber
     at: Time
 
 
@@ -177,7 +300,7 @@ class Finished:
 
 
 Event: TypeAlias = (
-    KvOp | Queued | Rejected | Admitted | TokenEmitted | CancelObserved | CancelIgnored | Preempted | Finished
+    KvOp | Queued | Rejected | Admitted | Moved | TokenEmitted | CancelObserved | CancelIgnored | Preempted | Finished
 )
 
 
@@ -211,3 +334,24 @@ class CancelEverything:
 
 
 CancelTarget: TypeAlias = CancelById | CancelByToken | CancelWaiting | CancelEverything
+
+
+class RetainedAction(StrEnum):
+    """What may be asked for of all retained runs together."""
+
+    SAVE = "save"  # the host store gets a copy of those that it lacks
+    RESTORE = "restore"  # what the host store has can be found: it always can, so nothing changes
+    ERASE = "erase"
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedReport:
+    """What an action came to.
+
+    Attributes:
+        num_runs: runs that were saved, that the host store has, or that were erased.
+        num_tokens: their tokens.
+    """
+
+    num_runs: int
+    num_tokens: int

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from arriero.core.config import PlacementKind, ServeConfig, options_of
 from arriero.core.option import Spec
-from arriero.core.option_kinds import Numbers, Switch, Text, Whole
+from arriero.core.option_kinds import Numbers, Switch, Text, Whole, Word
 
 KNOBS: Final = "Knobs"
 
@@ -17,7 +17,8 @@ class GateVerb(StrEnum):
     GATES = "gates"  # the named gates, one PASS or FAIL line each
     RUN = "run"  # one run with knobs, its metrics block, PASS or FAIL
     REFERENCE = "reference"  # G1 and G2 as a bare loop over the backend
-    EXACTNESS = "exactness"
+    EXACTNESS = "exactness"  # answers alone and in company, bit for bit
+    STORM = "storm"  # far more requests than there is room for, in exact mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,43 @@ class GateKnobs:
 KNOB_OPTIONS: Final = options_of(GateKnobs)
 
 
+class Compositions(StrEnum):
+    """Which compositions answers are compared under."""
+
+    EXACT = "exact"  # nothing may differ
+    FAST = "fast"  # what differs is told
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactnessKnobs:
+    """What answers alone and in company are compared on."""
+
+    requests: Annotated[int, Spec(KNOBS, Whole(1), "requests by chance", unit="requests")] = 100
+    seed: Annotated[int, Spec(KNOBS, Whole(0), "the same seed gives the same requests and engines")] = 1
+    mode: Annotated[
+        Compositions, Spec(KNOBS, Word(Compositions), "exact: nothing may differ; fast: what differs is told")
+    ] = Compositions.BOTH
+    matrix: Annotated[
+        bool, Spec(KNOBS, Switch(), "instead, measure what changes bits: KV layouts, flash attention, weight formats")
+    ] = False
+    markdown: Annotated[str | None, Spec(KNOBS, Text("FILE"), "write the tables of --matrix there too")] = None
+
+
+EXACTNESS_OPTIONS: Final = options_of(ExactnessKnobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormKnobs:
+    """How large the storm is."""
+
+    requests: Annotated[int, Spec(KNOBS, Whole(1), "requests by chance", unit="requests")] = 2000
+    seed: Annotated[int, Spec(KNOBS, Whole(0), "the same seed gives the same requests")] = 1
+
+
+STORM_OPTIONS: Final = options_of(StormKnobs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateArgs:
     """One invocation.
@@ -64,6 +102,7 @@ class GateArgs:
         placements: in which to run, in this order.
         config: model, backend, slots, context, batch, threads, caps; its placement means nothing.
         knobs: for the verb `run` only.
+        exactness, storm: for the verbs of these names only.
     """
 
     verb: GateVerb = GateVerb.GATES
@@ -72,3 +111,5 @@ class GateArgs:
     placements: tuple[PlacementKind, ...] = (PlacementKind.DEDICATED, PlacementKind.SHARED)
     config: ServeConfig = field(default_factory=ServeConfig)
     knobs: GateKnobs = field(default_factory=GateKnobs)
+    exactness: ExactnessKnobs = field(default_factory=ExactnessKnobs)
+    storm: StormKnobs = field(default_factory=StormKnobs)

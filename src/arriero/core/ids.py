@@ -16,6 +16,9 @@ Epoch = NewType("Epoch", int)
 SequenceId = NewType("SequenceId", int)
 """A slot: the llama.cpp sequence id, 0 ... num_sequences - 1."""
 
+SavedKey = NewType("SavedKey", int)
+"""Names one run in the host store; whoever keeps the books counts from 1 and never uses a key twice."""
+
 TokenId: TypeAlias = int
 Time: TypeAlias = int | float
 StepNumber: TypeAlias = int

@@ -121,6 +121,7 @@ class Deferral(StrEnum):
     SLOTS = "slots"
     KV = "kv"
     YIELDED = "yielded"  # it gave its own KV back
+    PREFIX = "prefix"  # a prompt that runs is computing its prefix
 
 
 class Deferred(NamedTuple):

@@ -18,23 +18,28 @@ the other awaits on an event loop and hands each `Run` to one worker.
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never, get_args
 
 from arriero.core.errors import ArrieroError, Draining, EngineDied
-from arriero.core.events import (
-    CancelTarget,
-    CancelWaiting,
-    DropSequence,
-    Event,
-    Finished,
-    TrimSequence,
-)
+from arriero.core.events import CancelTarget, CancelWaiting, Event, Finished, KvOp, RetainedAction, SavedRun
 from arriero.core.ids import SequenceId, Time
 from arriero.core.plan import BatchPlan, Failed, StepOutcome
 from arriero.core.request import CancelReason
 from arriero.engine.executor import ClearReport, Executor
-from arriero.engine.inbox import AT_ONCE, Cancel, Inbox, Message, Shutdown, Submit, TakeSnapshot, Until
+from arriero.engine.inbox import (
+    AT_ONCE,
+    Cancel,
+    Inbox,
+    Message,
+    Shutdown,
+    Submit,
+    TakePicture,
+    TakeSnapshot,
+    Tend,
+    Until,
+)
 from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, Observers, StepRecord
 from arriero.engine.open_requests import OpenRequests
 from arriero.engine.totals import Totals
@@ -50,7 +55,11 @@ PUBLISH_EVERY_US: Final = 20_000
 UNHEALTHY_AFTER: Final = 2
 """Decode calls in a row in which every sequence failed alone, after which the engine takes no new work."""
 
+NEEDS_BACKEND: Final = frozenset({*get_args(KvOp), Finished})
+"""Events that have to reach the place where the backend lives before others are told."""
+
 Clock: TypeAlias = Callable[[], Time]
+T = TypeVar("T")
 
 
 def monotonic_us() -> int:
@@ -91,10 +100,12 @@ class ActorOptions:
     Attributes:
         keep_alive: sleep when idle; else end when nothing is left to do.
         check: verify every invariant after every step.
+        adopted: what the host store held; for records.
     """
 
     keep_alive: bool = True
     check: bool = False
+    adopted: tuple[SavedRun, ...] = ()
 
 
 class Actor:
@@ -135,7 +146,7 @@ class Actor:
             assert isinstance(messages, list), "Wait is answered with messages"
             began_at = self._clock()
             for message in messages:
-                yield from self._settle(self._apply(message, began_at))
+                yield from self._apply(message, began_at)
             plan = self.scheduler.plan(began_at)
             yield from self._settle(plan.events)
             outcome, committed_at = None, None
@@ -150,28 +161,30 @@ class Actor:
             self._record(messages, plan, outcome, (began_at, committed_at), idle_us)
             until = self._next(plan)
             if until is None and self._must_end():
-                # what still waits can never be admitted
-                yield from self._settle(self.scheduler.cancel(CancelWaiting(), self._clock()))
-                self._end_of_step(self._clock())
+                yield from self._end()
                 return
 
     # ── one pass, in order ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _apply(self, message: Message, now: Time) -> tuple[Event, ...]:
+    def _apply(self, message: Message, now: Time) -> Steps:
         match message:
             case Submit(request=request):
                 self._totals.add("submitted")
                 events = self.scheduler.submit(request, now)
                 self._requests.open(message, events)
-                return events
+                yield from self._settle(events)
             case Cancel(target):
-                return self.scheduler.cancel(target, now)
+                yield from self._settle(self.scheduler.cancel(target, now))
             case Shutdown():
                 self._shutting_down = True
-                return ()
             case TakeSnapshot(answer):
-                answer.set_result(self._take_snapshot(now))
-                return ()
+                _answer(answer, self._take_snapshot(now))
+            case TakePicture(answer):
+                _answer(answer, self.scheduler.picture())
+            case Tend(action, answer):
+                tended = self.scheduler.tend(action, now)
+                yield from self._settle(tended.events)
+                _answer(answer, tended.report)
             case _:
                 assert_never(message)
 
@@ -180,7 +193,7 @@ class Actor:
         if not events:
             return
         reports: dict[SequenceId, ClearReport] = {}
-        if any(isinstance(event, DropSequence | TrimSequence | Finished) for event in events):
+        if not NEEDS_BACKEND.isdisjoint(map(type, events)):
             answer = yield Settle(events)
             assert isinstance(answer, dict)
             reports = answer
@@ -218,9 +231,16 @@ class Actor:
                     decode_calls=self.executor.counts.calls_of_step if plan.rows else 0,
                     idle_us=idle_us,
                     snapshot=self.snapshot,
+                    adopted=self._options.adopted,
                 )
             )
             self._log.clear()
+
+    def _end(self) -> Steps:
+        """After the last step: what still waits can never be admitted, and nobody will start from what is retained."""
+        yield from self._settle(self.scheduler.cancel(CancelWaiting(), self._clock()))
+        yield from self._settle(self.scheduler.close(self._clock()))
+        self._end_of_step(self._clock())
 
     def _end_of_step(self, now: Time) -> None:
         self._requests.wake()
@@ -282,7 +302,11 @@ class Actor:
             case Submit(handle=handle):
                 handle.fail(reason)
             case TakeSnapshot(answer):
-                answer.set_result(self.snapshot)
+                _answer(answer, self.snapshot)
+            case TakePicture(answer):
+                answer.set_exception(reason)
+            case Tend(_, answer):
+                answer.set_exception(reason)
             case Cancel() | Shutdown():
                 pass
             case _:
@@ -305,7 +329,13 @@ class Actor:
         )
 
 
-def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget]:
+def _answer(answer: Future[T], value: T) -> None:
+    """Answer whoever still asks."""
+    if answer.set_running_or_notify_cancel():
+        answer.set_result(value)
+
+
+def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget | RetainedAction]:
     """What observers may know of the messages: no handle and no future."""
     for message in messages:
         match message:
@@ -313,5 +343,7 @@ def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget]:
                 yield Arrival(request, handle.stream is not None)
             case Cancel(target):
                 yield target
+            case Tend(action):
+                yield action
             case _:
                 pass

@@ -5,7 +5,11 @@ written as steps end, so a server that runs for weeks keeps none of them.
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -14,9 +18,21 @@ from arriero.core.ids import Time
 from arriero.core.plan import Failed, Interrupted, NoRoom, Sampled, StepOutcome
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
+from arriero.engine.sequence_drops import evicted_sequences
+from arriero.kv.reuse import SessionFigures
 from arriero.record.diagnostics import SCHEMA, EngineStartRow, EngineSummaryRow, IterRow, encode_row
 from arriero.record.lines import LineSink
-from arriero.record.published import CANCEL_COUNTS, STREAM_COUNTS, TOTALS, published_status, renamed
+from arriero.record.published import (
+    CANCEL_COUNTS,
+    DOES_NOT_APPLY,
+    STREAM_COUNTS,
+    TOTALS,
+    published_status,
+    renamed,
+)
+from arriero.scheduler.views import SchedulerSnapshot
+
+W = TypeVar("W", bound=StrEnum)
 
 
 class Diagnostics:
@@ -70,8 +86,8 @@ def iter_row(record: StepRecord, started_at: Time) -> IterRow:
         preempted_in_iter=sum(isinstance(event, Preempted) for event in record.events),
         tokens_emitted_in_iter=sum(isinstance(event, TokenEmitted) for event in record.events),
         waiting_queue_depth_after_admission=plan.num_waiting,
-        resident_count=scheduler.kv.sequences_held - scheduler.num_running,
-        evicted_in_iter=0,  # nothing stays in KV after its request, so there is nothing to evict
+        resident_count=scheduler.kv.sequences_retained,
+        evicted_in_iter=len(evicted_sequences(record.events)),
         prefill_requests_advanced=shape.prefill_chunks,
         prefill_caps_hit=tuple(cap.value for cap in plan.caps_hit),
         decode_calls_in_iter=record.decode_calls,
@@ -97,7 +113,31 @@ def summary_row(summary: EngineSummary, started_at: Time, *, has_preloaded: bool
     values |= renamed(snapshot.totals, TOTALS)
     values |= renamed(snapshot.scheduler.cancels, CANCEL_COUNTS)
     values |= renamed(snapshot.streams, STREAM_COUNTS)
+    values |= _reuse_values(snapshot.scheduler)
     return msgspec.convert(values, EngineSummaryRow)
+
+
+def _reuse_values(scheduler: SchedulerSnapshot) -> dict[str, object]:
+    reuse = scheduler.reuse
+    values: dict[str, object] = {
+        "lookups_by_verdict": {} if reuse is None else _by_word(reuse.lookups),
+        "reused_tokens_by_source": {} if reuse is None else _by_word(reuse.cached_tokens),
+        "evictions_by_cause": {} if reuse is None else _by_word(reuse.evictions),
+    }
+    sessions = asdict(SessionFigures() if reuse is None else reuse.sessions)
+    last = sessions["last_evicted_resident_lru"]
+    return (
+        values
+        | sessions
+        | {
+            "last_evicted_resident_lru": DOES_NOT_APPLY if last is None else last,
+            "reuse_overtakes": scheduler.reuse_overtakes,
+        }
+    )
+
+
+def _by_word(counts: Mapping[W, int]) -> dict[str, int]:
+    return {word.value: count for word, count in counts.items()}
 
 
 def _start_lines(at: Time) -> tuple[bytes]:

@@ -19,24 +19,21 @@ from itertools import count
 
 from arriero.backend.protocol import Backend, BackendLimits
 from arriero.core.errors import ArrieroError, ConfigError, Draining, InvalidRequest
-from arriero.core.events import CancelById, CancelByToken, CancelEverything
+from arriero.core.events import CancelById, CancelByToken, CancelEverything, RetainedAction, RetainedReport
 from arriero.core.ids import Epoch, RequestId, Time, TokenId
 from arriero.core.request import GREEDY, CancelReason, Request, SamplingParams
 from arriero.engine.actor import Actor, ActorOptions, Clock, monotonic_us
+from arriero.engine.building import build_scheduler
 from arriero.engine.door import Door, Place
 from arriero.engine.executor import Executor
 from arriero.engine.handle import RequestHandle, TokenStream
-from arriero.engine.inbox import Cancel, Inbox, Shutdown, Submit, TakeSnapshot
+from arriero.engine.inbox import Cancel, Inbox, Shutdown, Submit, TakePicture, TakeSnapshot, Tend
 from arriero.engine.observer import EngineSnapshot, EngineSummary, Observer, Observers
 from arriero.engine.open_requests import OpenRequests
-from arriero.engine.options import EngineOptions, check_options
+from arriero.engine.options import EngineOptions, check_options, num_running
 from arriero.engine.placement import Dedicated, Placement, Shared, run_dedicated, run_shared
-from arriero.kv.cells import CellLayout, CellManager
-from arriero.kv.sequence_ids import LowestFirst, PooledIds, SequenceIds
+from arriero.kv.reuse import CachePicture
 from arriero.scheduler.admission import BacklogCounts, check_fits
-from arriero.scheduler.planners import DecodeFirst, PhasesApart, Planner
-from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +74,13 @@ class Engine:
         """
         self._backend = backend
         self._options = options if options is not None else EngineOptions()
-        check_options(backend.limits, self._options)
+        check_options(backend.limits, backend.reuse_support, self._options)
         self._observers = Observers(observers)
         self._clock = clock
         self._name = name
         self._inbox = Inbox()
         backlog = self._options.backlog
-        self._door = Door(None if backlog is None else backend.limits.num_sequences + backlog)
+        self._door = Door(None if backlog is None else num_running(backend.limits, self._options) + backlog)
         self._ids = count(1)
         self._preloaded: list[Request] = []
         self._run: _Run | None = None
@@ -109,7 +106,7 @@ class Engine:
         if self._run is not None:
             message = "an engine starts once; build another one"
             raise ConfigError(message)
-        num_preloaded = min(len(self._preloaded), self.limits.num_sequences)
+        num_preloaded = min(len(self._preloaded), num_running(self.limits, self._options))
         preloaded_rows = sum(len(request.prompt) for request in self._preloaded[:num_preloaded])
         if preloaded_rows > self.limits.num_rows:
             message = (
@@ -171,6 +168,7 @@ class Engine:
         want_stream: bool = False,
         request_id: int | None = None,
         session_id: str | None = None,
+        cache_scope: str | None = "",
         timeout_ms: int | None = None,
         place: Place | None = None,
         arrival_at: Time | None = None,
@@ -187,6 +185,8 @@ class Engine:
             want_stream: whether the handle gets a stream.
             request_id: a number of the caller's own, not alive now; None: the next free one, counted from 1.
             session_id: the conversation that it belongs to.
+            cache_scope: requests of one scope may start from one another's prefixes; None: neither does this one, nor
+                does anybody from it.
             timeout_ms: cancelled at the first boundary after so long, waiting included.
             place: a place taken by `enter`, which the caller gives back; None: one is taken and given back here.
             arrival_at: when the caller's request was complete, on the engine's clock; None: now.
@@ -211,6 +211,7 @@ class Engine:
             expires_at=None if timeout_ms is None else arrived + timeout_ms * 1000,
             preloaded=preloaded,
             session_id=session_id,
+            cache_scope=cache_scope,
         )
         check_fits(request, self.limits.sequence_limit)
         _check_tokens(request, self.limits.vocab_size)
@@ -251,6 +252,26 @@ class Engine:
             return self.snapshot
         return await asyncio.wrap_future(answer)
 
+    async def ask_cache(self) -> CachePicture | None:
+        """What is retained at the next boundary; None if nothing ever is.
+
+        Raises:
+            Draining, EngineDied: the engine has ended.
+        """
+        answer: Future[CachePicture | None] = Future()
+        self._post_question(TakePicture(answer))
+        return await asyncio.wrap_future(answer)
+
+    async def ask_retained(self, action: RetainedAction) -> RetainedReport:
+        """Save, restore or erase all retained runs at the next boundary; who runs goes on.
+
+        Raises:
+            Draining, EngineDied: the engine has ended.
+        """
+        answer: Future[RetainedReport] = Future()
+        self._post_question(Tend(action, answer))
+        return await asyncio.wrap_future(answer)
+
     @property
     def health(self) -> Health:
         """Whether the engine is well; never waits for the engine."""
@@ -275,6 +296,10 @@ class Engine:
             raise ConfigError(message)
         return self._run
 
+    def _post_question(self, question: TakePicture | Tend) -> None:
+        if not self._inbox.post(question):
+            raise self._inbox.refusal or Draining("the engine has shut down; start another one")
+
     def _post(self, request: Request, place: Place | None, *, want_stream: bool) -> RequestHandle:
         own_place = self.enter() if place is None else None
         try:
@@ -296,33 +321,13 @@ class Engine:
         return Submit(stamped, handle)
 
     def _build(self, num_preloaded: int) -> Actor:
-        limits, options = self.limits, self._options
-        layout = CellLayout(
-            num_sequences=limits.num_sequences,
-            num_cells=limits.num_cells,
-            sequence_limit=limits.sequence_limit,
-            unified=limits.unified,
-        )
-        ids: SequenceIds = LowestFirst(limits.num_sequences)
-        if options.published_pools is not None:
-            reuse = options.published_pools
-            ids = PooledIds(limits.num_sequences, num_preloaded=num_preloaded, reuse_completed=reuse)
-        planner: Planner = PhasesApart(max_chunk=limits.micro_batch) if options.exact else DecodeFirst()
-        scheduler = Scheduler(
-            kv=CellManager(layout, ids),
-            planner=planner,
-            policy=FirstComeFirstServed(),
-            limits=SchedulerLimits(
-                num_rows=limits.num_rows,
-                budget=options.budget,
-                headroom_per_sequence=options.headroom_per_sequence,
-            ),
-        )
+        options = self._options
+        saved = self._backend.saved_runs() if options.reuse is not None else ()
         return Actor(
-            scheduler,
+            build_scheduler(self.limits, options, num_preloaded, saved),
             Executor(self._backend, check=options.check),
             self._inbox,
-            options=ActorOptions(keep_alive=options.keep_alive, check=options.check),
+            options=ActorOptions(keep_alive=options.keep_alive, check=options.check, adopted=saved),
             requests=OpenRequests(options.stream_high_water),
             observers=self._observers,
             clock=self._clock,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from arriero.backend.protocol import Backend, DecodeError, DecodeInterrupted, KvExhausted
 from arriero.core.errors import InvariantViolation
-from arriero.core.events import DropSequence, Event, Finished, KvOp, TrimSequence
+from arriero.core.events import DropSequence, Event, Finished, KvOp, MoveSequence, TrimSequence, harmed_sequence
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
 from arriero.sampling.sampler import SamplerPool
@@ -61,20 +61,20 @@ class Executor:
             match event:
                 case DropSequence(sequence_id):
                     reports[sequence_id] = self._drop(event)
-                case TrimSequence():
-                    self._apply(event)
                 case Finished(request=request):
                     self._samplers.forget(request.request_id)
+                case _ if isinstance(event, KvOp):
+                    self._apply(event)
                 case _:
                     pass
         return reports
 
     def run(self, plan: BatchPlan) -> StepOutcome:
-        """Compute the rows of a plan and sample; sequences whose clearing was refused are left out."""
+        """Compute the rows of a plan and sample; sequences that a refused operation harmed are left out."""
         rows: Sequence[Row] = plan.rows
         if refused := self._take_refused():
-            dirty = {op.sequence_id for op in refused}
-            rows = [row for row in rows if row.sequence_id not in dirty]
+            harmed = {harmed_sequence(op) for op in refused}
+            rows = [row for row in rows if row.sequence_id not in harmed]
         self.counts.decode_ns = 0
         self.counts.calls_of_step = 0
         try:
@@ -150,14 +150,7 @@ class Executor:
 
     def _drop(self, op: DropSequence) -> ClearReport:
         before = self._backend.positions(op.sequence_id)
-        bystanders = self._spans() if self._check else {}
         cleared = self._apply(op)
-        if self._check:
-            after = self._spans()
-            moved = [each for each, span in bystanders.items() if each != op.sequence_id and after[each] != span]
-            if moved:
-                message = f"clearing sequence {op.sequence_id} changed the positions of {moved}"
-                raise InvariantViolation(message)
         return ClearReport(None if before is None else before[1], cleared)
 
     def _spans(self) -> dict[SequenceId, tuple[int, int] | None]:
@@ -165,11 +158,23 @@ class Executor:
         return {sequence_id: self._backend.positions(sequence_id) for sequence_id in every_id}
 
     def _apply(self, op: KvOp) -> bool:
-        """Apply once, and once more if refused; then leave it to the next outcome."""
-        done = self._backend.apply(op) or self._backend.apply(op)
+        """Apply once, and a clearing once more if refused; then leave it to the next outcome."""
+        bystanders = self._spans() if self._check else {}
+        done = self._backend.apply(op) or (isinstance(op, DropSequence | TrimSequence) and self._backend.apply(op))
         if not done:
             self._refused.append(op)
+        if self._check:
+            self._check_bystanders(op, bystanders)
         return done
+
+    def _check_bystanders(self, op: KvOp, before: dict[SequenceId, tuple[int, int] | None]) -> None:
+        """Nobody else's positions may have moved."""
+        changed = {op.source, op.sequence_id} if isinstance(op, MoveSequence) else {harmed_sequence(op)}
+        after = self._spans()
+        moved = [each for each, span in before.items() if each not in changed and after[each] != span]
+        if moved:
+            message = f"{op} changed the positions of {moved}"
+            raise InvariantViolation(message)
 
     def _take_refused(self) -> tuple[KvOp, ...]:
         if not self._refused:

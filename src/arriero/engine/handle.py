@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from arriero.core.errors import ArrieroError, EngineFault
-from arriero.core.events import AdmissionSource
+from arriero.core.events import AdmissionSource, PrefixSource, ReuseVerdict
 from arriero.core.ids import Epoch, RequestId, SequenceId, StepNumber, Time, TokenId
 from arriero.core.request import CancelReason, FinishReason
 
@@ -47,9 +47,13 @@ class Result:
         error: for a failed or aborted request.
         token_hash: FNV-1a over whole token ids; 0 without tokens.
         done_step: the step in which it ended.
-        pos_max_at_clear: highest position in KV when its sequence was cleared, read from memory.
-        kv_cleared: whether its sequence was cleared and then read empty.
+        pos_max_at_clear: highest position in KV when its sequence was cleared, read from memory; None if it was not.
+        kv_cleared: whether its sequence was cleared and then read empty; not so for one whose run is retained.
         num_preemptions: how often it lost its slot before.
+        cached_tokens: prompt tokens that it did not compute itself when it started first.
+        prefix: where they came from; None if there were none.
+        verdict: why they were reused, or not; `DISABLED` for one that never started.
+        matched_tokens: leading prompt tokens that some run of its cache scope held then, reused or not.
     """
 
     request_id: RequestId
@@ -76,6 +80,10 @@ class Result:
     first_token_at: Time | None
     cancel_observed_at: Time | None
     finished_at: Time
+    cached_tokens: int = 0
+    prefix: PrefixSource | None = None
+    verdict: ReuseVerdict = ReuseVerdict.DISABLED
+    matched_tokens: int = 0
 
     @property
     def num_decoded(self) -> int:
@@ -185,6 +193,7 @@ class RequestHandle:
 
     Attributes:
         loop: the event loop on which it was submitted, whose tasks the engine wakes; None for a plain thread.
+        cached_tokens: prompt tokens that need not be computed; known once it has started, before its first token comes.
     """
 
     def __init__(
@@ -201,6 +210,7 @@ class RequestHandle:
         self._cancel = cancel
         self._future: Future[Result] = Future()
         self.loop = running_loop()
+        self.cached_tokens = 0
 
     def cancel(self, reason: CancelReason = CancelReason.USER) -> None:
         """Ask for an end at the next step boundary; never waits, and does nothing after the end."""

@@ -13,11 +13,12 @@ from enum import Enum, auto
 from typing import Final, Literal, TypeAlias
 
 from arriero.core.errors import ArrieroError
-from arriero.core.events import CancelTarget
+from arriero.core.events import CancelTarget, RetainedAction, RetainedReport
 from arriero.core.ids import Epoch, Time
 from arriero.core.request import Request
 from arriero.engine.handle import RequestHandle
 from arriero.engine.observer import EngineSnapshot
+from arriero.kv.reuse import CachePicture
 
 
 class _AtOnce(Enum):
@@ -58,7 +59,22 @@ class TakeSnapshot:
     answer: Future[EngineSnapshot]
 
 
-Message: TypeAlias = Submit | Cancel | Shutdown | TakeSnapshot
+@dataclass(frozen=True, slots=True)
+class TakePicture:
+    """Show at the next boundary what is retained."""
+
+    answer: Future[CachePicture | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tend:
+    """Do something with all retained runs at the next boundary, and say when it is done."""
+
+    action: RetainedAction
+    answer: Future[RetainedReport]
+
+
+Message: TypeAlias = Submit | Cancel | Shutdown | TakeSnapshot | TakePicture | Tend
 
 
 def in_boundary_order(messages: list[Message]) -> list[Message]:

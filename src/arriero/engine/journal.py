@@ -5,6 +5,7 @@ the writer's thread. If the writer cannot keep up, records are dropped, the jour
 cannot be replayed any more; the engine is never slowed down.
 """
 
+from dataclasses import asdict
 from functools import partial
 
 from arriero.backend.protocol import BackendLimits
@@ -13,20 +14,30 @@ from arriero.core.ids import Time
 from arriero.core.request import FinishReason
 from arriero.engine.handle import Result
 from arriero.engine.observer import Arrival, EngineSummary, StepRecord
-from arriero.engine.options import EngineOptions
+from arriero.engine.options import EngineOptions, closes_holes, num_running
 from arriero.record.journal import JournalEnd, JournalLines, JournalStep
 from arriero.record.journal_schema import TimeLine
 from arriero.record.journal_setup import (
     CellsSetup,
     DecodeFirstSetup,
     FirstComeSetup,
+    FollowingSetup,
+    HolesSetup,
+    InOrderSetup,
     LimitsSetup,
     LowestFirstSetup,
     PhasesApartSetup,
+    PlannerSetup,
     PooledSetup,
+    ReuseFirstSetup,
+    ReuseSetup,
+    RulesSetup,
     Setup,
+    StartsSetup,
 )
 from arriero.record.lines import LineSink
+from arriero.scheduler.holes import Closed
+from arriero.scheduler.starts import MAX_FOLLOWERS, MAX_OVERTAKES, MIN_ROWS
 
 
 def describe(limits: BackendLimits, options: EngineOptions, num_preloaded: int) -> Setup:
@@ -35,18 +46,19 @@ def describe(limits: BackendLimits, options: EngineOptions, num_preloaded: int) 
     Args:
         limits: of its backend.
         options: of the engine.
-        num_preloaded: requests preloaded before the start, at most one for each sequence.
+        num_preloaded: requests preloaded before the start, at most as many as run at once.
     """
-    reuse = options.published_pools
+    pools = options.published_pools
     return Setup(
         kv=CellsSetup(
             num_cells=limits.num_cells,
             num_sequences=limits.num_sequences,
             sequence_limit=limits.sequence_limit,
             unified=limits.unified,
+            reuse=None if options.reuse is None else ReuseSetup(**asdict(options.reuse)),
         ),
-        ids=LowestFirstSetup() if reuse is None else PooledSetup(num_preloaded=num_preloaded, reuse_completed=reuse),
-        planner=PhasesApartSetup(max_chunk=limits.micro_batch) if options.exact else DecodeFirstSetup(),
+        ids=LowestFirstSetup() if pools is None else PooledSetup(num_preloaded=num_preloaded, reuse_completed=pools),
+        planner=_planner(limits, options),
         policy=FirstComeSetup(),
         limits=LimitsSetup(
             num_rows=limits.num_rows,
@@ -54,7 +66,29 @@ def describe(limits: BackendLimits, options: EngineOptions, num_preloaded: int) 
             prefill_rows_per_step=options.budget.per_step,
             headroom_per_sequence=options.headroom_per_sequence,
         ),
+        rules=RulesSetup(
+            most_running=num_running(limits, options) if options.retained else None,
+            holes=HolesSetup(**asdict(Closed())) if closes_holes(limits, options) else None,
+        ),
     )
+
+
+def _planner(limits: BackendLimits, options: EngineOptions) -> PlannerSetup:
+    starts = _starts(options)
+    return (
+        PhasesApartSetup(max_chunk=limits.micro_batch, starts=starts)
+        if options.exact
+        else DecodeFirstSetup(starts=starts)
+    )
+
+
+def _starts(options: EngineOptions) -> StartsSetup:
+    if options.reuse is None:
+        return InOrderSetup()
+    if options.reuse.per_session:
+        return ReuseFirstSetup(max_overtakes=MAX_OVERTAKES)
+    follows = options.reuse.follows
+    return FollowingSetup(min_rows=MIN_ROWS, max_followers=MAX_FOLLOWERS) if follows else InOrderSetup()
 
 
 class Journal:
@@ -83,7 +117,7 @@ class Journal:
         """Write the line of a step, the first time after that of the start."""
         if not self._has_started:
             self._has_started = True
-            self._sink.put(partial(self._start_lines, _num_preloaded(record)), keep=True)
+            self._sink.put(partial(self._start_lines, record), keep=True)
         self._sink.put(partial(self._step_lines, record))
 
     def on_end(self, result: Result) -> None:
@@ -96,9 +130,10 @@ class Journal:
 
     # ── on the writer's thread ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _start_lines(self, num_preloaded: int) -> tuple[bytes]:
-        setup = describe(self._limits, self._options, min(num_preloaded, self._limits.num_sequences))
-        return (self._lines.start(setup, TimeLine.MICROSECONDS),)
+    def _start_lines(self, first: StepRecord) -> tuple[bytes]:
+        num_preloaded = min(_num_preloaded(first), num_running(self._limits, self._options))
+        setup = describe(self._limits, self._options, num_preloaded)
+        return (self._lines.start(setup, TimeLine.MICROSECONDS, first.adopted),)
 
     def _step_lines(self, record: StepRecord) -> list[bytes]:
         missing = self._num_failed
@@ -136,7 +171,7 @@ def _num_preloaded(first: StepRecord) -> int:
 
 
 def _given_up_at(summary: EngineSummary) -> Time | None:
-    """When those who still waited were ended by a loop that came to its own end; without events nobody did."""
+    """When a loop that came to its own end gave up who waited and what was retained; without events it did not."""
     if summary.crashed is not None or not summary.events:
         return None
     ends = (event.at for event in summary.events if isinstance(event, Finished))

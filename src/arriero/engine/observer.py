@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arriero.core.events import CancelTarget, Event
+from arriero.core.events import CancelTarget, Event, RetainedAction, SavedRun
 from arriero.core.ids import Time
 from arriero.core.plan import BatchPlan, StepOutcome
 from arriero.core.request import Request
 from arriero.engine.handle import Result
-from arriero.scheduler.scheduler import SchedulerSnapshot
+from arriero.scheduler.views import SchedulerSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +43,13 @@ class EngineTotals:
         completed, cancelled, queued_cancelled, aborted, failed: requests by their end.
         emitted_tokens: tokens told to callers.
         prefill_rows: prompt rows computed.
-        repeated_rows: rows computed a second time, after preemption or a failed step.
+        repeated_rows: positions lost by preemption; computed a second time, unless a resumed request finds them again.
         preemptions: how often a running request lost its slot.
         idle_waits: how often the loop went to sleep.
         decode_failures: decode calls that failed.
+        prefix_hits: requests that started from tokens which they did not compute; resumed ones are not counted.
+        cached_tokens: those tokens.
+        moves: how often a running request changed its sequence id.
     """
 
     steps: int = 0
@@ -65,6 +68,9 @@ class EngineTotals:
     preemptions: int = 0
     idle_waits: int = 0
     decode_failures: int = 0
+    prefix_hits: int = 0
+    cached_tokens: int = 0
+    moves: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +111,8 @@ class StepRecord:
     """One pass of the loop.
 
     Attributes:
-        messages: submissions and cancels that this pass took, in the order in which they were applied.
+        messages: what this pass took and what may change decisions, in the order in which it was applied: submissions,
+            cancels, and what was asked for of the retained runs.
         plan: what was planned; its rows may be empty.
         outcome: None if there were no rows.
         events: of messages, plan and commit, in order; KV operations included.
@@ -115,9 +122,10 @@ class StepRecord:
         decode_calls: 1, or more if a call failed and was repeated in parts; 0 without rows.
         idle_us: asleep before this step.
         snapshot: the figures published last.
+        adopted: what the host store held before the first request; the same in every record.
     """
 
-    messages: tuple[Arrival | CancelTarget, ...]
+    messages: tuple[Arrival | CancelTarget | RetainedAction, ...]
     plan: BatchPlan
     outcome: StepOutcome | None
     events: tuple[Event, ...]
@@ -128,6 +136,7 @@ class StepRecord:
     idle_us: int
     snapshot: EngineSnapshot
     committed_at: Time | None = None
+    adopted: tuple[SavedRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,10 @@ from arriero.core.events import (
     CancelObserved,
     Event,
     Finished,
+    Moved,
     Preempted,
     Rejected,
+    ReuseVerdict,
     TokenEmitted,
 )
 from arriero.core.ids import RequestId, SequenceId, TokenId
@@ -42,12 +44,14 @@ def fold_hash(token_hash: int, token: TokenId) -> int:
 
 @dataclass(slots=True)
 class _Open:
-    """What is known of one request until it ends."""
+    """What is known of one request until it ends: its first and its latest start among it."""
 
     handle: RequestHandle
     tokens: list[TokenId] = field(default_factory=list[TokenId])
     token_hash: int = 0
+    started: Admitted | None = None
     admitted: Admitted | None = None
+    sequence_id: SequenceId | None = None
     cancel: CancelObserved | None = None
     first_token_at: float | None = None
     num_preemptions: int = 0
@@ -95,7 +99,9 @@ class OpenRequests:
                 case TokenEmitted():
                     self._tell_token(event)
                 case Admitted(request=request):
-                    self._open[request.request_id].admitted = event
+                    self._admit(self._open[request.request_id], event)
+                case Moved(request_id=request_id, to=to):
+                    self._open[request_id].sequence_id = to
                 case CancelObserved(request_id=request_id):
                     self._open[request_id].cancel = event
                 case Preempted(request_id=request_id):
@@ -143,6 +149,12 @@ class OpenRequests:
         for loop, streams in by_loop.items():
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake_all, streams)
+
+    def _admit(self, each: _Open, event: Admitted) -> None:
+        each.admitted, each.sequence_id = event, event.sequence_id
+        if each.started is None:
+            each.started = event
+            each.handle.cached_tokens = event.num_cached
 
     def _tell_token(self, event: TokenEmitted) -> None:
         each = self._open[event.request_id]
@@ -193,12 +205,12 @@ def _close_reason(event: Finished) -> CloseReason:
 
 
 def _result(each: _Open, event: Finished, reports: Mapping[SequenceId, ClearReport]) -> Result:
-    admitted, cancel = each.admitted, each.cancel
+    started, admitted, cancel = each.started, each.admitted, each.cancel
     report = None if event.sequence_id is None else reports.get(event.sequence_id)
     was_preloaded_active = admitted is not None and admitted.step == 0
     return Result(
         request_id=event.request.request_id,
-        sequence_id=None if admitted is None else admitted.sequence_id,
+        sequence_id=each.sequence_id,
         reason=event.reason,
         cancel_reason=event.cancel_reason,
         error=event.error,
@@ -221,6 +233,10 @@ def _result(each: _Open, event: Finished, reports: Mapping[SequenceId, ClearRepo
         first_token_at=each.first_token_at,
         cancel_observed_at=None if cancel is None else cancel.at,
         finished_at=event.at,
+        cached_tokens=0 if started is None else started.num_cached,
+        prefix=None if started is None else started.prefix,
+        verdict=ReuseVerdict.DISABLED if started is None else started.verdict,
+        matched_tokens=0 if started is None else started.num_matched,
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from arriero.core.events import Admitted, Event, Finished, Preempted, TokenEmitted
+from arriero.core.events import Admitted, Event, Finished, Moved, Preempted, TokenEmitted
 from arriero.core.request import CancelReason, FinishReason
 from arriero.engine.executor import ExecutorCounts
 from arriero.engine.observer import EngineTotals
@@ -34,8 +34,12 @@ class Totals:
                 continue
             self.has_news = True
             match event:
-                case Admitted(step=step, resumed=resumed):
-                    counts["admitted"] += step > 0 and not resumed
+                case Admitted(resumed=False):
+                    counts["admitted"] += event.step > 0
+                    counts["prefix_hits"] += event.num_cached > 0
+                    counts["cached_tokens"] += event.num_cached
+                case Moved():
+                    counts["moves"] += 1
                 case Preempted(num_computed=num_computed):
                     counts["preemptions"] += 1
                     counts["repeated_rows"] += num_computed

@@ -20,9 +20,11 @@ from arriero.core.events import (
     Event,
     Finished,
     IgnoreCause,
+    Moved,
     Preempted,
     Queued,
     Rejected,
+    RetainedAction,
     TokenEmitted,
 )
 from arriero.core.ids import NO_EPOCH, Epoch, RequestId, Time
@@ -31,6 +33,7 @@ from arriero.core.request import FinishReason, Request
 from arriero.engine.handle import Result
 from arriero.engine.life import Life
 from arriero.engine.observer import Arrival, EngineSummary, StepRecord
+from arriero.engine.sequence_drops import evicted_sequences
 from arriero.record.lines import LineSink
 from arriero.record.published import DOES_NOT_APPLY, STREAM_ENDS, number, published_status
 from arriero.record.trace import trace_line
@@ -113,6 +116,8 @@ class _Teller:
         yield from self._rows(record)
         for event in after:
             yield from self._event(event)
+        for sequence_id in evicted_sequences(record.events):
+            yield trace_line("resident_slot_evicted", sequence_id, record.plan.step)
 
     def close(self, summary: EngineSummary, results: Iterable[Result]) -> Iterator[bytes]:
         """The lines of the end."""
@@ -123,6 +128,8 @@ class _Teller:
         for life in self._lives.values():
             yield from life.close_stream("error")
         self._lives.clear()
+        for sequence_id in evicted_sequences(summary.events):
+            yield trace_line("resident_slot_cleared_teardown", sequence_id)
         if summary.crashed is not None:
             yield trace_line("engine_crashed", summary.crashed.partition(":")[0])
         totals = summary.snapshot.totals
@@ -147,7 +154,7 @@ class _Teller:
                 self._arrivals[message.request.epoch] = message
                 if not message.request.preloaded:
                     yield from self._external(message.request, record.plan.step)
-            else:
+            elif not isinstance(message, RetainedAction):
                 yield from _drained(message)
 
     def _external(self, request: Request, step: int) -> Iterator[bytes]:
@@ -189,6 +196,8 @@ class _Teller:
                     event.cause.value,
                     event.num_computed,
                 )
+            case Moved():
+                yield from self._move(event)
             case Finished():
                 yield from self._finish(event)
             case _:
@@ -218,8 +227,17 @@ class _Teller:
             )
         if previous is not None:
             yield trace_line("seq_reused", event.sequence_id, previous, request.request_id, event.step)
+        if event.prefix is not None:
+            yield trace_line(
+                "prefix_reused", request.request_id, event.sequence_id, event.num_cached, event.prefix.value
+            )
         if not event.resumed:
             yield from life.open_stream()
+
+    def _move(self, event: Moved) -> Iterator[bytes]:
+        if (life := self._lives.get(event.request_id)) is not None:
+            life.seq = event.to
+        yield trace_line("request_moved", event.request_id, event.sequence_id, event.to, event.step)
 
     def _observe(self, life: Life, event: CancelObserved) -> Iterator[bytes]:
         """The published order has the request of a cancel before its observation; here both are one step's."""
@@ -240,18 +258,21 @@ class _Teller:
         if event.sequence_id is None:
             yield from _end_waiting(event)
         elif event.reason is FinishReason.CANCELLED:
-            yield self._cleared("cancel_kv_cleared", event, result)
+            yield self._given_back("cancel_kv_cleared", event, result)
         elif event.reason is FinishReason.FAILED:
             code = "" if event.error is None else event.error.code
             yield trace_line("request_failed", event.request.request_id, event.sequence_id, event.step, code)
         else:
             yield from life.complete(event.step, result.token_hash)
-            yield self._cleared("kv_cleared", event, result)
+            yield self._given_back("kv_cleared", event, result)
         yield from life.close_stream(STREAM_ENDS[status])
         if event.sequence_id is not None:
             yield from self._fulfil(event, status, int(result.finished_at - self.started_at))
 
-    def _cleared(self, name: str, event: Finished, result: Result) -> bytes:
+    def _given_back(self, name: str, event: Finished, result: Result) -> bytes:
+        """Its sequence was cleared, or else its run stays."""
+        if not result.kv_cleared and result.pos_max_at_clear is None and event.num_computed:
+            return trace_line("resident_slot_created", number(event.sequence_id), event.num_computed)
         return trace_line(name, number(event.sequence_id), number(result.pos_max_at_clear), self._cross_talk_ok)
 
     def _fulfil(self, event: Finished, status: str, time_to_completion: int) -> Iterator[bytes]:

@@ -33,6 +33,7 @@ class Answering:
         self.num_takes = 0
         self.result_at: Time | None = None
         self._text = text
+        self._has_begun = False  # whether the form knows how much of the prompt was cached
 
     async def take_result(self, form: Form) -> None:
         """Wait for the engine's result, and word its tokens where no stream was wanted: the form keeps them."""
@@ -45,6 +46,8 @@ class Answering:
 
     def word(self, tokens: tuple[TokenId, ...], form: Form, *, merge: bool) -> bytes:
         """Word some tokens: a piece for each that lets text go, or with `merge` one for all; and the end at a stop."""
+        if not self._has_begun:
+            self._begin(form)
         if merge or len(tokens) == 1:
             return self._word_group(tokens, form)
         parts: list[bytes] = []
@@ -69,9 +72,16 @@ class Answering:
         if self.ending is not None:
             return b""
         reason = self._reason(form)
+        if not self._has_begun:
+            self._begin(form)
         text, stopped = self._text.finish()
         data = form.piece(self.index, text, None, self._text.num_tokens) if text else b""
         return data + self._word_end(reason if stopped is None else "stop", form)
+
+    def _begin(self, form: Form) -> None:
+        self._has_begun = True
+        if self.handle is not None:
+            form.cached(self.index, self.handle.cached_tokens)
 
     def _reason(self, form: Form) -> str:
         result = self.result

@@ -47,10 +47,10 @@ class Usage(Struct, frozen=True):
     prompt_tokens_details: CachedTokens
 
 
-def usage_of(prompt_tokens: int, completion_tokens: int) -> Usage:
-    """Usage of an answer; nothing is reused yet, so no prompt token is a cached one."""
+def usage_of(prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> Usage:
+    """Usage of an answer; cached tokens are among those of the prompt."""
     total = prompt_tokens + completion_tokens
-    return Usage(prompt_tokens, completion_tokens, total, CachedTokens(0))
+    return Usage(prompt_tokens, completion_tokens, total, CachedTokens(cached_tokens))
 
 
 class ChatMessage(Struct, frozen=True):
@@ -162,10 +162,16 @@ class WholeBody:
         self._wording = wording
         self._texts: dict[int, list[str]] = {}
         self._endings: list[Ending] = []
+        self._cached_tokens = 0
 
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Make room for each sequence's text."""
         self._texts = {index: [] for index in range(len(prompt_lengths))}
+
+    def cached(self, index: int, num_tokens: int) -> None:
+        """Add them up."""
+        del index
+        self._cached_tokens += num_tokens
 
     def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """Keep the text."""
@@ -182,7 +188,11 @@ class WholeBody:
         """The whole answer."""
         endings = sorted(self._endings, key=lambda each: each.index)
         choices = [self._wording.choice(each, "".join(self._texts[each.index])) for each in endings]
-        usage = usage_of(sum(each.prompt_tokens for each in endings), sum(each.completion_tokens for each in endings))
+        usage = usage_of(
+            sum(each.prompt_tokens for each in endings),
+            sum(each.completion_tokens for each in endings),
+            self._cached_tokens,
+        )
         heading = self._heading
         body = AnswerBody(
             heading.id,
@@ -218,11 +228,16 @@ class Chunks:
         self._tail = b',"usage":null}\n\n' if include_usage else b"}\n\n"
         self._opened: dict[int, bytes] = {}
         self._prompt_lengths: tuple[int, ...] = ()
+        self._cached: dict[int, int] = {}
         self._completion_tokens = 0
 
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Keep them for the usage."""
         self._prompt_lengths = prompt_lengths
+
+    def cached(self, index: int, num_tokens: int) -> None:
+        """Keep them for the usage."""
+        self._cached[index] = num_tokens
 
     def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """One chunk with text."""
@@ -251,7 +266,7 @@ class Chunks:
         """The usage of the whole request, if it was asked for, and the end mark."""
         if not self._include_usage:
             return DONE
-        usage = usage_of(sum(self._prompt_lengths), self._completion_tokens)
+        usage = usage_of(sum(self._prompt_lengths), self._completion_tokens, sum(self._cached.values()))
         return b'%b],"usage":%b}\n\n%b' % (self._head, _encode(usage), DONE)
 
     def failed(self, error: ArrieroError) -> bytes:
@@ -262,4 +277,5 @@ class Chunks:
         return b'%b{"index":%d,' % (self._head, index)
 
     def _tail_with(self, index: int, num_tokens: int) -> bytes:
-        return b',"usage":%b}\n\n' % _encode(usage_of(self._prompt_lengths[index], num_tokens))
+        usage = usage_of(self._prompt_lengths[index], num_tokens, self._cached.get(index, 0))
+        return b',"usage":%b}\n\n' % _encode(usage)

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from arriero.core.errors import ArrieroError, EngineFault
+from arriero.http.cache_pages import CachePages
 from arriero.http.chat import read_chat
 from arriero.http.completions import read_completion
 from arriero.http.desk import Desk
@@ -60,7 +61,7 @@ def _answers(desk: Desk) -> dict[str, AnswerEndpoint]:
 
 def _operations(desk: Desk) -> list[BaseRoute]:
     """All other endpoints."""
-    service, operations = desk.service, Operations(desk)
+    service, operations, cache = desk.service, Operations(desk), CachePages(desk)
     routes: list[BaseRoute] = [
         Route("/v1/models", operations.models),
         Route("/v1/models/{name:path}", operations.model),
@@ -70,9 +71,12 @@ def _operations(desk: Desk) -> list[BaseRoute]:
         Route("/health", operations.health),
         Route("/debug/config", operations.config),
         Route("/debug/state", operations.state),
+        Route("/debug/cache", cache.cache),
     ]
     if service.page is not None:
         routes.append(Route("/metrics", operations.metrics))
+    if service.flush is not None:
+        routes.append(Route("/slots/{id}", cache.slots, methods=["POST"]))
     if service.has_shutdown:
         routes.append(Route("/shutdown", operations.shutdown, methods=["POST"]))
     return routes

@@ -43,5 +43,6 @@ def read_chat(service: Service, data: bytes) -> Order:
         num_sequences=1,
         prepare=prepare,
         stops=body.stops,
+        sharing=body.sharing,
         form=lambda answer_id: form_of(service, body, CHAT, answer_id),
     )

@@ -52,6 +52,7 @@ def read_completion(service: Service, data: bytes) -> Order:
         num_sequences=len(prompts),
         prepare=prepare,
         stops=body.stops,
+        sharing=body.sharing,
         form=lambda answer_id: form_of(service, body, COMPLETION, answer_id),
     )
 

@@ -25,6 +25,7 @@ from arriero.http.exchange import Exchange
 from arriero.http.order import Ask, Order
 from arriero.http.pump import Pump
 from arriero.http.rows import Story
+from arriero.http.scopes import scope_of
 from arriero.http.tenants import Tenant
 from arriero.tokens.detokenizer import Detokenizer
 
@@ -110,7 +111,8 @@ class Delivery:
             min_tokens=ask.min_tokens,
             # whoever reads the whole answer at its end is woken once, unless a stop string has to be looked for
             want_stream=self._form.streams or bool(self._order.stops),
-            session_id=ask.session_id,
+            session_id=self._order.sharing.session_id or None,
+            cache_scope=scope_of(service.options.cache_scope, self._tenant.scope, self._order.sharing),
             timeout_ms=ask.timeout_ms,
             place=self._places[index],
             arrival_at=self._story.arrival_at,

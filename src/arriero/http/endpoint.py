@@ -5,6 +5,7 @@ It stands right behind the gate, without a framework around it: each layer there
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from starlette.types import Receive, Scope, Send
@@ -40,6 +41,7 @@ class AnswerEndpoint:
         story = Story(service, exchange, self._name, self._dialect, entered_at=service.engine.now())
         try:
             order = self._read(service, await exchange.read_body(service.options.max_body_bytes))
+            order = replace(order, sharing=order.sharing.with_header(exchange.header(b"x-session-id")))
             story.arrival_at = service.engine.now()
             story.stamps.parse_done = story.now()
             await Delivery(self._desk, exchange, order, tenant_of(scope), story).run()

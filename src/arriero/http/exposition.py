@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import (
@@ -18,17 +18,22 @@ from prometheus_client.registry import Collector
 from arriero.http.metric_names import LLAMACPP, NATIVE, VLLM, Kind, Shown
 from arriero.http.metrics import Metrics
 
-Derived = Callable[[Metrics], float]
+Derived = Callable[[Metrics, tuple[str, ...]], float]
+
+_VLLM_REASONS: Final = MappingProxyType({"capacity": "capacity", "deferred": "prefix"})
+_VLLM_SOURCES: Final = MappingProxyType({"local_compute": "computed_tokens", "local_cache_hit": "prefix_hit_tokens"})
 
 DERIVED: Final[Mapping[str, Derived]] = MappingProxyType({
-    "step_age": lambda metrics: metrics.step_age_s,
-    "waiting_by_reason": lambda metrics: metrics.tally.count("waiting"),
-    "preemptions_all": lambda metrics: metrics.tally.count("preemptions", "recompute"),
-    "prompt_tokens_by_source": lambda metrics: metrics.tally.count("prompt_tokens"),
-    "admission_rejections": lambda metrics: metrics.tally.count("rejected", "backlog"),
-    "busy_per_call": lambda metrics: metrics.tally.count("busy_slots") / max(1.0, metrics.tally.count("decode_calls")),
+    "step_age": lambda metrics, _: metrics.step_age_s,
+    "waiting_as_vllm": lambda metrics, labels: metrics.tally.count("waiting_by_reason", _VLLM_REASONS[labels[0]]),
+    "preemptions_all": lambda metrics, _: metrics.tally.count("preemptions", "recompute"),
+    "prompt_tokens_by_source": lambda metrics, labels: metrics.tally.count(_VLLM_SOURCES[labels[0]]),
+    "admission_rejections": lambda metrics, _: metrics.tally.count("rejected", "backlog"),
+    "busy_per_call": lambda metrics, _: (
+        metrics.tally.count("busy_slots") / max(1.0, metrics.tally.count("decode_calls"))
+    ),
 })
-"""Figures that are computed when they are read."""
+"""Figures that are computed when they are read, from the tally and the values of their labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +43,14 @@ class PageOptions:
     Attributes:
         info: labels of `arriero_build_info`: version, llama_cpp, model, kv_layout.
         settings: gauges that never change, such as `arriero_threads`, by name.
+        gauges: gauges that somebody else keeps, by name: one line about each, and what reads it without waiting.
         vllm, llamacpp: whether these name sets are shown.
     """
 
     model: str
     info: Mapping[str, str]
     settings: Mapping[str, float]
+    gauges: Mapping[str, tuple[str, Callable[[], float]]] = field(default_factory=dict[str, Any])
     vllm: bool = True
     llamacpp: bool = True
 
@@ -71,7 +78,8 @@ class _Set(Collector):
             family.add_metric(values, buckets, found.sum)
         elif isinstance(family, CounterMetricFamily | GaugeMetricFamily):
             derived = DERIVED.get(shown.source)
-            count = self._metrics.tally.count(shown.source, *labels) if derived is None else derived(self._metrics)
+            tally = self._metrics.tally
+            count = tally.count(shown.source, *labels) if derived is None else derived(self._metrics, labels)
             family.add_metric(values, count)
 
 
@@ -91,7 +99,7 @@ _COUNTER_WITHOUT_TOTAL: Final = (b"# TYPE llamacpp:n_tokens_max gauge", b"# TYPE
 
 
 class _Settings(Collector):
-    """What does not change while the server runs."""
+    """What the tally does not hold: settings, and gauges of others."""
 
     def __init__(self, options: PageOptions) -> None:
         self._options = options
@@ -103,6 +111,8 @@ class _Settings(Collector):
         yield family
         for name, value in self._options.settings.items():
             yield GaugeMetricFamily(name, "As configured.", value=value)
+        for name, (says, read) in self._options.gauges.items():
+            yield GaugeMetricFamily(name, says, value=read())
 
 
 class MetricsPage:

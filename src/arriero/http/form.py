@@ -30,7 +30,10 @@ class Ending:
 
 
 class Form(Protocol):
-    """Words one answer. Made for one request; called in the order pieces*, end (once a sequence), close."""
+    """Words one answer; made for one request.
+
+    Called in the order begin, then for each sequence cached, pieces*, end, then close.
+    """
 
     @property
     def streams(self) -> bool:
@@ -49,6 +52,10 @@ class Form(Protocol):
 
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """The prompts are known: their lengths in tokens, by index."""
+        ...
+
+    def cached(self, index: int, num_tokens: int) -> None:
+        """So many prompt tokens of a sequence were not computed for it; told before its first piece and its end."""
         ...
 
     def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:

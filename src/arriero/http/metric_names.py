@@ -10,7 +10,9 @@ from enum import Enum
 from itertools import product
 from typing import Final
 
+from arriero.core.events import PrefixSource, ReuseVerdict
 from arriero.http.tally import SECONDS, SIZES
+from arriero.kv.reuse import EvictionCause
 
 
 class Kind(Enum):
@@ -54,6 +56,10 @@ OUTCOMES: Final = ("stop", "length", "cancelled", "aborted", "error", "rejected"
 REJECTIONS: Final = ("backlog", "unavailable", "context", "invalid", "cancelled", "error")
 CANCEL_STAGES: Final = ("waiting", "prefill", "decode")
 CANCEL_REASONS: Final = ("user", "disconnect", "timeout", "slow_consumer", "shutdown")
+WAITING_REASONS: Final = ("capacity", "prefix")
+SOURCES: Final = tuple(source.value for source in PrefixSource)
+VERDICTS: Final = tuple(verdict.value for verdict in ReuseVerdict)
+EVICTIONS: Final = tuple(cause.value for cause in EvictionCause)
 REPEATS: Final = ("preemption", "no_room", "interrupt", "failed_step")
 
 NATIVE: Final = (
@@ -87,6 +93,18 @@ NATIVE: Final = (
     ),
     Shown(C, "arriero_prompt_tokens", "prompt_tokens", "Prompt tokens of requests that started."),
     Shown(C, "arriero_prefill_rows", "prefill_rows", "Prompt rows computed."),
+    Shown(
+        C, "arriero_cached_tokens", "cached_tokens", "Prompt tokens reused, by where they were.", ("source",),
+        (SOURCES,),
+    ),
+    Shown(
+        C, "arriero_prefix_lookups", "prefix_lookups", "Requests that started, by why their prefix was reused or not.",
+        ("verdict",), (VERDICTS,),
+    ),
+    Shown(C, "arriero_prefix_query_tokens", "prefix_query_tokens", "Prompt tokens for which a prefix was looked up."),
+    Shown(C, "arriero_prefix_hit_tokens", "prefix_hit_tokens", "Prompt tokens reused."),
+    Shown(C, "arriero_evicted_runs", "evicted_runs", "Retained runs dropped.", ("reason",), (EVICTIONS,)),
+    Shown(C, "arriero_evicted_cells", "evicted_cells", "KV cells freed by that.", ("reason",), (EVICTIONS,)),
     Shown(C, "arriero_generated_tokens", "generated_tokens", "Tokens generated."),
     Shown(C, "arriero_repeated_rows", "repeated_rows", "Rows computed again, by cause.", ("cause",), (REPEATS,)),
     Shown(C, "arriero_wasted_rows", "wasted_rows", "Rows of cancelled requests.", ("stage",), (CANCEL_STAGES,)),
@@ -96,9 +114,13 @@ NATIVE: Final = (
     Shown(C, "arriero_prefill_call_seconds", "prefill_call_seconds", "Time of decode calls with prefill rows."),
     Shown(C, "arriero_decode_failures", "decode_failures", "Failed calls.", ("code",), (("decode_failed",),)),
     Shown(G, "arriero_requests_running", "running", "Requests with a slot."),
-    Shown(G, "arriero_requests_waiting", "waiting_by_reason", "Without one.", ("reason",), (("capacity",),)),
+    Shown(G, "arriero_requests_waiting", "waiting_by_reason", "Without one.", ("reason",), (WAITING_REASONS,)),
     Shown(G, "arriero_slots", "slots", "Slots in service."),
-    Shown(G, "arriero_kv_cells", "kv_cells", "KV cells by state.", ("state",), (("active", "free"),)),
+    Shown(G, "arriero_kv_cells", "kv_cells", "KV cells by state.", ("state",), (("active", "retained", "free"),)),
+    Shown(G, "arriero_kv_cells_shared", "shared_cells", "KV cells that several runs hold."),
+    Shown(G, "arriero_retained_runs", "retained_runs", "Runs kept in the context after their request."),
+    Shown(G, "arriero_host_runs", "host_runs", "Runs kept outside the context."),
+    Shown(G, "arriero_host_tokens", "host_tokens", "Tokens of these."),
     Shown(G, "arriero_sequence_tokens_max", "sequence_tokens_max", "The most tokens one sequence ever held."),
     Shown(G, "arriero_step_age_seconds", "step_age", "Since the last step while there is work, else 0."),
 )  # fmt: skip
@@ -107,16 +129,19 @@ VLLM: Final = (
     Shown(G, "vllm:num_requests_running", "running", "Requests with a slot."),
     Shown(G, "vllm:num_requests_waiting", "waiting", "Requests without one."),
     Shown(
-        G, "vllm:num_requests_waiting_by_reason", "waiting_by_reason", "The same, by reason.", ("reason",),
-        (("capacity",),),
+        G, "vllm:num_requests_waiting_by_reason", "waiting_as_vllm", "The same, by reason.", ("reason",),
+        (("capacity", "deferred"),),
     ),
     Shown(G, "vllm:kv_cache_usage_perc", "kv_usage", "Active cells / all cells, 0 to 1."),
+    Shown(C, "vllm:prefix_cache_queries", "prefix_query_tokens", "Prompt tokens looked up."),
+    Shown(C, "vllm:prefix_cache_hits", "prefix_hit_tokens", "Prompt tokens reused."),
     Shown(C, "vllm:num_preemptions", "preemptions_all", "Slots taken back."),
     Shown(C, "vllm:prompt_tokens", "prompt_tokens", "Prompt tokens, all."),
     Shown(
         C, "vllm:prompt_tokens_by_source", "prompt_tokens_by_source", "Prompt tokens by source.", ("source",),
-        (("local_compute",),),
+        (("local_compute", "local_cache_hit"),),
     ),
+    Shown(C, "vllm:prompt_tokens_cached", "prefix_hit_tokens", "Prompt tokens reused."),
     Shown(C, "vllm:generation_tokens", "generated_tokens", "Generated tokens."),
     Shown(
         C, "vllm:request_success", "finished", "Requests by their end.", ("finished_reason",),
@@ -143,7 +168,8 @@ VLLM: Final = (
     Shown(H, "vllm:request_params_n", "request_n", "Choices asked for.", bounds=SIZES),
     Shown(H, "vllm:request_params_max_tokens", "request_max_tokens", "Tokens allowed.", bounds=SIZES),
     Shown(
-        H, "vllm:request_prefill_kv_computed_tokens", "request_prompt_tokens", "Prompt tokens computed.", bounds=SIZES,
+        H, "vllm:request_prefill_kv_computed_tokens", "request_computed_tokens", "Prompt tokens computed.",
+        bounds=SIZES,
     ),
     Shown(H, "vllm:request_num_preemptions", "request_preemptions", "Preemptions of a request.", bounds=SIZES),
     Shown(H, "vllm:iteration_tokens_total", "step_tokens", "Prefill rows + generated tokens of a step.", bounds=SIZES),
@@ -151,6 +177,7 @@ VLLM: Final = (
 
 LLAMACPP: Final = (
     Shown(C, "llamacpp:prompt_tokens", "prefill_rows", "Prompt tokens computed."),
+    Shown(C, "llamacpp:prompt_tokens_cached", "prefix_hit_tokens", "Prompt tokens reused."),
     Shown(C, "llamacpp:prompt_seconds", "prefill_call_seconds", "Time of decode calls with prefill rows."),
     Shown(C, "llamacpp:tokens_predicted", "generated_tokens", "Generated tokens."),
     Shown(C, "llamacpp:tokens_predicted_seconds", "decode_seconds", "Decode times of requests, summed."),

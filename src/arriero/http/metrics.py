@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arriero.core.events import Admitted, Event, Finished, Preempted, Queued, TokenEmitted
+from arriero.core.events import Admitted, Event, Finished, Preempted, Queued, ReuseVerdict, TokenEmitted
 from arriero.core.ids import RequestId, Time
 from arriero.core.plan import Failed, Interrupted, NoRoom, StepOutcome
 from arriero.core.request import CancelReason, FinishReason, Request, RequestState
@@ -18,6 +18,7 @@ from arriero.engine.actor import monotonic_us
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
 from arriero.http.tally import SIZES, Tally
+from arriero.kv.reuse import ReuseFigures
 
 COUNT_TOGETHER: Final = 64
 """Steps kept before they are counted: one by one their code would be cold after each decode call."""
@@ -30,11 +31,16 @@ STAGES: Final = {
 }
 
 
+NOT_LOOKED_UP: Final = frozenset({ReuseVerdict.DISABLED, ReuseVerdict.UNSUPPORTED, ReuseVerdict.NO_SCOPE})
+"""Verdicts on prompts for which nobody searched."""
+
+
 @dataclass(slots=True)
 class _Life:
     """One request's moments so far."""
 
     request: Request
+    num_cached: int = 0
     started_at: Time | None = None
     first_at: Time | None = None
     last_at: Time | None = None
@@ -78,6 +84,8 @@ class Metrics:
         self._has_work = False
         for name in ("running", "waiting"):
             self._tally.set(name, 0)
+        for reason in ("capacity", "prefix"):
+            self._tally.set("waiting_by_reason", 0, reason)
 
     # ── from both ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,6 +156,19 @@ class Metrics:
             num_prompt = len(event.request.prompt)
             self._tally.add("prompt_tokens", num_prompt)
             self._tally.observe("queue_time", (event.at - event.request.arrival_at) / 1e6)
+            self._tell_prefix(event, life)
+
+    def _tell_prefix(self, event: Admitted, life: _Life) -> None:
+        """What the first start of a request found; a resume finds the request's own tokens, which are no hits."""
+        tally, num_prompt = self._tally, len(event.request.prompt)
+        life.num_cached = event.num_cached
+        tally.add("prefix_lookups", 1, event.verdict.value)
+        tally.add("computed_tokens", num_prompt - event.num_cached)
+        if event.verdict not in NOT_LOOKED_UP:
+            tally.add("prefix_query_tokens", num_prompt)
+        if event.prefix is not None:
+            tally.add("cached_tokens", event.num_cached, event.prefix.value)
+            tally.add("prefix_hit_tokens", event.num_cached)
 
     def _tell_token(self, event: TokenEmitted) -> None:
         life = self._lives[event.request_id]
@@ -180,6 +201,7 @@ class Metrics:
         ended_at = event.at if life.last_at is None else life.last_at
         tally.observe("e2e", (ended_at - request.arrival_at) / 1e6)
         tally.observe("request_prompt_tokens", len(request.prompt), bounds=SIZES)
+        tally.observe("request_computed_tokens", len(request.prompt) - life.num_cached, bounds=SIZES)
         tally.observe("request_output_tokens", life.num_tokens, bounds=SIZES)
         tally.observe("request_max_tokens", request.max_tokens, bounds=SIZES)
         tally.observe("request_n", 1, bounds=SIZES)
@@ -220,13 +242,29 @@ class Metrics:
         scheduler, kv = snapshot.scheduler, snapshot.scheduler.kv
         tally.set("running", scheduler.num_running)
         tally.set("waiting", scheduler.num_waiting)
-        tally.set("slots", kv.sequences_held + kv.sequences_free)
+        tally.set("waiting_by_reason", scheduler.num_waiting - scheduler.num_deferred_prefix, "capacity")
+        tally.set("waiting_by_reason", scheduler.num_deferred_prefix, "prefix")
+        tally.set("slots", kv.sequences_held + kv.sequences_free + kv.sequences_retained)
         tally.set("kv_cells", kv.active_cells, "active")
+        tally.set("kv_cells", kv.retained_cells, "retained")
         tally.set("kv_cells", kv.free_cells, "free")
         tally.set("kv_usage", kv.active_cells / kv.num_cells)
         tally.set("sequence_tokens_max", kv.largest_sequence)
         tally.set("decode_calls", snapshot.totals.decode_calls)
         tally.set("decode_failures", snapshot.totals.decode_failures, "decode_failed")
+        if scheduler.reuse is not None:
+            self._gauge_reuse(scheduler.reuse)
+
+    def _gauge_reuse(self, reuse: ReuseFigures) -> None:
+        tally = self._tally
+        for cause, num_runs in reuse.evictions.items():
+            tally.set("evicted_runs", num_runs, cause.value)
+        for cause, num_cells in reuse.evicted_cells.items():
+            tally.set("evicted_cells", num_cells, cause.value)
+        tally.set("shared_cells", reuse.shared_cells)
+        tally.set("retained_runs", reuse.retained_runs)
+        tally.set("host_runs", reuse.host_runs)
+        tally.set("host_tokens", reuse.host_tokens)
 
 
 def _repeat_of(outcome: StepOutcome | None) -> str | None:

@@ -16,6 +16,7 @@ from arriero.http.errors import Dialect, failure
 from arriero.http.form import Ending, Form
 from arriero.http.order import Ask, Order, check_prompt_length
 from arriero.http.request_log import status_of
+from arriero.http.scopes import Sharing
 from arriero.http.service import Service
 from arriero.http.wire import MAX_INT32
 
@@ -29,6 +30,7 @@ class CompletionBody(Struct, kw_only=True):
     decode_budget: int
     stream: bool | None = None
     session_id: str | None = None
+    cache_salt: Annotated[str, Meta(min_length=1)] | None = None
     sampling: dict[str, object] | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=MAX_INT32)] | None = None
 
@@ -73,7 +75,6 @@ def read_native(service: Service, data: bytes) -> Order:
             prompt=prompt,
             max_tokens=body.decode_budget,
             sampling=sampling,
-            session_id=body.session_id,
             timeout_ms=body.timeout_ms,
         )
         return [ask]
@@ -89,6 +90,7 @@ def read_native(service: Service, data: bytes) -> Order:
         prepare=prepare,
         stops=(),
         form=form,
+        sharing=Sharing(body.session_id, body.cache_salt),
     )
 
 
@@ -122,12 +124,20 @@ def read_sampling(value: dict[str, object]) -> SamplingParams:
 
 
 class Told(Struct, frozen=True, omit_defaults=True):
-    """The end of an answer: the event `done`, and with `text` the whole body."""
+    """The end of an answer: the event `done`, and with `text` the whole body.
+
+    Attributes:
+        prefix_source: where the cached tokens came from, or None.
+        reuse: the verdict: `reused`, or why not.
+    """
 
     request_id: int
     status: str
     n_decoded: int
     hash: str
+    cached_tokens: int
+    prefix_source: str | None
+    reuse: str
     text: str | None = None
     cancel_reason: str | None = None
 
@@ -146,6 +156,9 @@ class NativeBody:
 
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Nothing depends on the prompt."""
+
+    def cached(self, index: int, num_tokens: int) -> None:
+        """The end says it."""
 
     def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """Keep the text."""
@@ -177,6 +190,9 @@ class NativeStream:
     def begin(self, prompt_lengths: tuple[int, ...]) -> None:
         """Nothing depends on the prompt."""
 
+    def cached(self, index: int, num_tokens: int) -> None:
+        """The end says it."""
+
     def piece(self, index: int, text: str, token: TokenId | None, num_tokens: int) -> bytes:
         """One event; what an unfinished character leaves at the end belongs to no token."""
         del index, num_tokens
@@ -204,6 +220,9 @@ def _told(ending: Ending, text: str | None) -> Told:
         status=status_of(result),
         n_decoded=result.num_decoded,
         hash=f"0x{result.token_hash:016x}",
+        cached_tokens=result.cached_tokens,
+        prefix_source=None if result.prefix is None else result.prefix.value,
+        reuse=result.verdict.value,
         text=text,
         cancel_reason=None if result.cancel_reason is None else result.cancel_reason.value,
     )

@@ -60,6 +60,5 @@ def ask_of(
         sampling=sampling_of(body, index, service.options.default_temperature),
         end_tokens=end_tokens_of(body, service.engine.end_tokens),
         min_tokens=min(body.min_tokens or 0, room),
-        session_id=body.session_id,
         timeout_ms=body.timeout_ms,
     )

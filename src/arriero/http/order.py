@@ -11,6 +11,7 @@ from arriero.core.ids import TokenId
 from arriero.core.request import SamplingParams
 from arriero.http.errors import Dialect
 from arriero.http.form import Form
+from arriero.http.scopes import Sharing
 
 MASK_32: Final = 2**32 - 1
 MASK_64: Final = 2**64 - 1
@@ -30,7 +31,6 @@ class Ask:
     sampling: SamplingParams
     end_tokens: frozenset[TokenId] | None = None
     min_tokens: int = 0
-    session_id: str | None = None
     timeout_ms: int | None = None
 
 
@@ -45,6 +45,7 @@ class Order:
         prepare: tokenises; on a worker. Raises what makes the prompt unfit.
         stops: stop strings, checked.
         form: how the answer is worded, once its id is known.
+        sharing: what its body says about prefixes.
     """
 
     endpoint: str
@@ -54,6 +55,7 @@ class Order:
     prepare: Callable[[], list[Ask]]
     stops: tuple[str, ...]
     form: Callable[[str], Form]
+    sharing: Sharing
 
 
 def fold_seed(seed: int | None, index: int) -> int:

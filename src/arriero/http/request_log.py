@@ -28,6 +28,9 @@ class RequestRow:
         n_decoded: tokens that the engine emitted.
         completion_tokens: tokens up to the end of the answer: fewer, if a stop string was found in them.
         reused_tokens: prompt tokens that were not computed again.
+        matched_tokens: prompt tokens that some run of its cache scope held when it started, reused or not.
+        prefix_source: where the reused ones came from: `session`, `tree`, `running`, `host`, `disk`; None: nowhere.
+        reuse: the verdict: `reused`, or why not; None if it never started.
     """
 
     request_id: int | None
@@ -50,6 +53,9 @@ class RequestRow:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     reused_tokens: int = 0
+    matched_tokens: int = 0
+    prefix_source: str | None = None
+    reuse: str | None = None
     t_entry_us: Time | None = None
     t_parse_done_us: Time | None = None
     t_tokenize_done_us: Time | None = None
@@ -68,6 +74,10 @@ class RequestRow:
             completion_us=result.finished_at,
             n_decoded=result.num_decoded,
             prompt_tokens=result.prompt_tokens,
+            reused_tokens=result.cached_tokens,
+            matched_tokens=result.matched_tokens,
+            prefix_source=None if result.prefix is None else result.prefix.value,
+            reuse=None if result.admitted_at is None else result.verdict.value,
             t_admitted_us=result.admitted_at,
             t_complete_us=result.finished_at,
         )

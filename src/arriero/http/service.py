@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from arriero.core.config import CacheScope
 from arriero.core.errors import UnknownModel
 from arriero.engine.engine import Engine
 from arriero.http.exposition import MetricsPage
@@ -28,6 +29,7 @@ class HttpOptions:
         cors_origins: origins that browsers may ask from; `*` is any.
         tokenizer_threads: workers that read messages, run the template and tokenise.
         stuck_after_s: work pending and no step for so long is answered by `/health` with 503.
+        cache_scope: which requests share prefixes.
     """
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
@@ -41,6 +43,7 @@ class HttpOptions:
     cors_origins: tuple[str, ...] = ("*",)
     tokenizer_threads: int = 2
     stuck_after_s: float = 30.0
+    cache_scope: CacheScope = CacheScope.KEY
 
 
 def _no_stop() -> None:
@@ -60,6 +63,9 @@ class Service:
         request_log: told the row of every request; None: no rows are made and no clock is read for them.
         config: what `/debug/config` shows; without secrets.
         stop: called by `/shutdown` after the engine was told to drain; stops the listener.
+        no_reuse: why no prefix is reused, or None if prefixes are.
+        flush: waits until everything that was saved is on disk; None: nothing outlives the server, and there is no
+            `/slots`.
     """
 
     engine: Engine
@@ -74,6 +80,8 @@ class Service:
     request_log: RequestLog | None = None
     config: Mapping[str, object] = field(default_factory=dict[str, object])
     stop: Callable[[], None] = _no_stop
+    no_reuse: str | None = None
+    flush: Callable[[], None] | None = None
 
     @property
     def has_shutdown(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arriero.core.errors import Unauthorized
+from arriero.http.scopes import tenant_scope
 
 _SCHEME: Final = b"bearer"
 
@@ -19,9 +20,11 @@ class Tenant:
 
     Attributes:
         number: position of its key in the configuration; 0 where no keys are needed.
+        scope: names it in cache scopes; None where no keys are needed.
     """
 
     number: int
+    scope: str | None = None
 
 
 class Tenants:
@@ -30,6 +33,7 @@ class Tenants:
     def __init__(self, keys: tuple[str, ...]) -> None:
         """No keys: nobody needs one."""
         self._digests = tuple(_digest(key.encode()) for key in keys)
+        self._scopes = tuple(map(tenant_scope, keys))
 
     def identify(self, authorization: bytes | None) -> Tenant:
         """The tenant of an `authorization` header; the scheme's case does not matter.
@@ -47,7 +51,8 @@ class Tenants:
         matches = [hmac.compare_digest(shown, digest) for digest in self._digests]
         if True not in matches:
             raise Unauthorized("the API key is not known to this server; check the `Authorization` header")
-        return Tenant(matches.index(True))
+        number = matches.index(True)
+        return Tenant(number, self._scopes[number])
 
 
 def _digest(key: bytes) -> bytes:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from arriero.core.errors import InvalidRequest, Unsupported
+from arriero.http.scopes import Sharing
 
 MAX_STOPS: Final = 4
 MAX_INT32: Final = 2**31 - 1
@@ -55,6 +56,7 @@ class Common(Struct, kw_only=True):
     min_tokens: Count | None = None
     stop_token_ids: list[TokenNumber] | None = None
     session_id: str | None = None
+    cache_salt: Annotated[str, Meta(min_length=1)] | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=MAX_INT32)] | None = None
 
     @property
@@ -63,6 +65,11 @@ class Common(Struct, kw_only=True):
         if self.stop is None:
             return ()
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def sharing(self) -> Sharing:
+        """What it says about prefixes."""
+        return Sharing(self.session_id, self.cache_salt)
 
 
 class ChatBody(Common, kw_only=True):

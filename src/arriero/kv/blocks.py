@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from arriero.core.errors import ConfigError, InvariantViolation
-from arriero.core.events import AdmissionSource, KvOp
-from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.events import AdmissionSource, KvOp, PrefixSource
+from arriero.core.ids import RequestId, SequenceId, Time, TokenId
 from arriero.kv.block_figures import LEAF_FIRST, BlockGauges, BlockHit, CacheRules, PrefixCounts
 from arriero.kv.block_pool import BlockPool
+from arriero.kv.nothing_retained import NothingRetained
 from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
 from arriero.prefix.protocol import BlockId, PrefixIndex
 
@@ -36,7 +37,7 @@ class _Table:
         self.prompt: Sequence[TokenId] = () if hit is None else hit.tokens
 
 
-class BlockManager:
+class BlockManager(NothingRetained):
     """Books of a pool of blocks; every verb is O(blocks of one sequence) at most, apart from logarithms."""
 
     def __init__(
@@ -83,8 +84,8 @@ class BlockManager:
         """Ids never rest."""
         return False
 
-    def begin_step(self) -> None:
-        """Ids never rest."""
+    def begin_step(self, now: Time) -> None:
+        """Ids never rest, and blocks have no age on the driver's line."""
 
     def lookup(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> PrefixHit:
         """How many of the first `limit` tokens are in full blocks of this scope."""
@@ -118,7 +119,8 @@ class BlockManager:
         self._tables[sequence_id] = _Table([*shared, *fresh], room, len(shared), found)
         self._tokens += num_tokens - hit.num_tokens
         self._held += num_tokens
-        return Started(sequence_id, AdmissionSource.INITIAL_IDLE, None)
+        prefix = PrefixSource.TREE if hit.num_tokens else None
+        return Started(sequence_id, AdmissionSource.INITIAL_IDLE, None, hit.num_tokens, prefix)
 
     def promise(self, sequence_id: SequenceId, length: int) -> None:
         """Publish at once, if that is the rule."""
@@ -207,9 +209,15 @@ class BlockManager:
         table.room = keep * self.block_size - length
         self._count(-given_back)
 
-    def release(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
+    def release(
+        self,
+        sequence_id: SequenceId,
+        cause: ReleaseCause,
+        num_waiting: int,
+        computed: Sequence[TokenId] | None = None,
+    ) -> None:
         """End a sequence: indexed blocks are cached unless others use them, private ones are free."""
-        del cause, num_waiting
+        del cause, num_waiting, computed
         table = self._table_of(sequence_id)
         length = self._length(table)
         self._largest = max(self._largest, length)
@@ -244,6 +252,7 @@ class BlockManager:
             sequences_free=0,
             sequences_quarantined=0,
             largest_sequence=max([self._largest, *map(self._length, self._tables.values())]),
+            held_tokens=self._held,
         )
 
     # ── for records and checks ──────────────────────────────────────────────────────────────────────────────────────

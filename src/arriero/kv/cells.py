@@ -1,20 +1,41 @@
-"""CellManager: llama.cpp's cells, in the unified and in the separate layout.
+"""CellManager: llama.cpp's cells, in the unified and in the separate layout, and the runs that lie in them.
 
-    unified    one pool of num_cells; any sequence may take any of them
-    separate   one stream of num_cells / num_sequences for each sequence id
+    unified    one pool of num_cells; any sequence may take any of them, and a copy shares those of its source
+    separate   one stream of num_cells / num_sequences for each sequence id; a copy takes cells of its own
 
-In both a running request holds one cell for each of its positions, so a sequence's books are one number.
-Nothing is shared yet, and nothing is retained after the end of a request.
+A sequence id is free, running, retained (a run lies there whose request has ended) or out of service. How a request
+comes to its first tokens is in `Origins`, on which id in `IdChoice`, and what becomes of a run in `RetainedRuns`.
+Without reuse rules nothing is found and nothing is kept.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from arriero.core.errors import ConfigError, InvariantViolation
-from arriero.core.events import DropSequence, KvOp
-from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.events import (
+    CopySequence,
+    DropSequence,
+    ForgetSaved,
+    KvOp,
+    MoveSequence,
+    RestoreSequence,
+    SavedRun,
+    SaveSequence,
+    TrimSequence,
+)
+from arriero.core.ids import RequestId, SequenceId, Time, TokenId
+from arriero.kv.books import new_books
+from arriero.kv.id_choice import Place, id_choice
+from arriero.kv.ledger import OwnStreams, require
+from arriero.kv.lookups import RunHit
+from arriero.kv.origins import Origins
 from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
+from arriero.kv.retained import RetainedRuns
+from arriero.kv.reuse import CachePicture, EvictionCause, RetainedRun, ReuseFigures, ReuseRules
+from arriero.kv.runs import Prompt, Run
 from arriero.kv.sequence_ids import LowestFirst, SequenceIds
+from arriero.kv.shared_cells import SharedCells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +66,49 @@ class CellLayout:
             raise ConfigError(message)
 
 
-class CellManager:
-    """Counts cells for each sequence; every verb is O(1) or O(log sequences)."""
+class _Holding:
+    """A running sequence: what was asked, and its run; neither where nobody may start from it."""
 
-    def __init__(self, layout: CellLayout, ids: SequenceIds | None = None) -> None:
-        """Start empty; `ids` defaults to lowest first."""
+    __slots__ = ("num_published", "prompt", "run")
+
+    def __init__(self, prompt: Prompt | None, run: Run | None) -> None:
+        self.prompt = prompt
+        self.run = run
+        self.num_published = 0
+
+
+class CellManager:
+    """Books of cells and runs.
+
+    A request that shares nothing costs O(its tokens) once for the tree, and O(1) or O(log sequences) for each verb.
+    What decodes does not touch runs at all, unless cells are short.
+    """
+
+    def __init__(self, layout: CellLayout, ids: SequenceIds | None = None, *, reuse: ReuseRules | None = None) -> None:
+        """Start empty; `ids` defaults to lowest first. Without `reuse` nothing is kept."""
         self._layout = layout
-        self._ids: SequenceIds = ids if ids is not None else LowestFirst(layout.num_sequences)
-        self._held: dict[SequenceId, int] = {}
-        self._last_owner: dict[SequenceId, RequestId] = {}
-        self._quarantined: list[SequenceId] = []
-        self._ops: list[KvOp] = []
-        self._active_cells = 0
-        self._largest = 0
+        books = new_books(
+            reuse,
+            SharedCells(layout.num_cells) if layout.unified else OwnStreams(),
+            ids if ids is not None else LowestFirst(layout.num_sequences),
+        )
+        self._books = books
+        self._ops = books.ops
+        self._ids = books.ids
+        self._ledger = books.ledger
+        self._runs = books.runs
+        self._retained = RetainedRuns(books)
+        self._origins = Origins(books, self._retained, id_choice(books, self._retained, unified=layout.unified))
+        self._held: dict[SequenceId, _Holding] = {}
+
+    def adopt(self, runs: Sequence[SavedRun]) -> int:
+        """Take over what the host store holds from an earlier life, the least recently used first; before any request.
+
+        Returns how many runs were taken over; the store is told to forget the others.
+        """
+        return self._books.host.adopt(runs, self._layout.sequence_limit, self._retained.now)
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def sequence_limit(self) -> int:
@@ -66,76 +117,99 @@ class CellManager:
 
     @property
     def is_resting(self) -> bool:
-        """Whether an id becomes free at the next `begin_step` without anything else happening."""
-        return self._ids.num_resting > 0
+        """Whether an id becomes free, or may be taken, at the next `begin_step` without anything else happening."""
+        return self._ids.num_resting > 0 or self._retained.num_resting > 0
 
-    def begin_step(self) -> None:
-        """Let ids that rested during the last step be handed out again."""
+    def begin_step(self, now: Time) -> None:
+        """Let ids that rested during the last step be handed out again, and runs go that were unused for too long."""
         self._ids.begin_step()
+        self._retained.begin_step(now)
+
+    def take_ops(self) -> tuple[KvOp, ...]:
+        """What has to reach the memory now, in order."""
+        if not self._ops:
+            return ()
+        ops = tuple(self._ops)
+        self._ops.clear()
+        return ops
+
+    # ── a request begins, and its prompt is computed ────────────────────────────────────────────────────────────────
 
     def lookup(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> PrefixHit:
-        """Nothing is shared."""
-        del tokens, scope, limit
-        return NO_HIT
+        """How many of the first `limit` tokens some run of this scope holds, and may give."""
+        return self._runs.lookup(tokens, scope, limit)
+
+    def foreseen(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> int:
+        """How many of them the prompts under way will hold, and may give."""
+        return self._runs.foreseen(tokens, scope, limit)
 
     def start(
         self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
     ) -> Started | Shortage:
         """Hand out a sequence with places for `num_tokens`, if `headroom` more stay free afterwards."""
-        del hit
-        missing = self._missing(held=0, more=num_tokens, headroom=headroom if self._held else 0)
+        origin = self._origins.find(hit)
+        num_cells = num_tokens - origin.num_tokens + origin.num_cells + (headroom if self._held else 0)
+        missing = max(num_tokens - self._layout.sequence_limit, self._ledger.missing(num_cells))
         if missing > 0:
             return Shortage(missing)
-        taken = self._ids.take()
-        if taken is None:
+        place = self._origins.choose(origin, hit)
+        if place is None:
             return Shortage(0)
-        sequence_id, source = taken
-        self._held[sequence_id] = num_tokens
-        self._active_cells += num_tokens
-        self._largest = max(self._largest, num_tokens)
-        started = Started(sequence_id, source, self._last_owner.get(sequence_id))
-        self._last_owner[sequence_id] = request_id
-        return started
+        begun = self._origins.begin(place, origin, hit, num_tokens)
+        self._held[place.sequence_id] = self._holding(place, hit, origin.num_tokens)
+        previous = self._ids.change_owner(place.sequence_id, request_id)
+        return Started(place.sequence_id, begun.source, previous, origin.num_tokens, begun.prefix)
+
+    def _holding(self, place: Place, hit: PrefixHit, num_cached: int) -> _Holding:
+        if not isinstance(hit, RunHit):
+            return _Holding(None, None)
+        # A list may be somebody's that grows with the answer.
+        prompt = Prompt(hit.scope, tuple(hit.tokens) if isinstance(hit.tokens, list) else hit.tokens)
+        goes_on = place.resident is not None and place.in_place
+        run = place.resident if goes_on and place.resident is not None else self._runs.begin(place.sequence_id)
+        if num_cached < len(prompt.tokens):
+            self._runs.foresee(run, prompt)
+        return _Holding(prompt, run)
+
+    def promise(self, sequence_id: SequenceId, length: int) -> None:
+        """The whole prompt is foreseen from the start on."""
+
+    def publish(self, sequence_id: SequenceId, length: int) -> None:
+        """The prompt is found as far as these tokens go."""
+        holding = self._holding_of(sequence_id)
+        if holding.run is not None and holding.prompt is not None and length > holding.num_published:
+            self._runs.publish(holding.run, holding.prompt, length)
+        holding.num_published = max(length, holding.num_published)
+
+    # ── it decodes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def grow(self, sequence_id: SequenceId, num_tokens: int) -> Shortage | None:
         """Reserve places for the next tokens of a sequence; a shortage changes nothing."""
-        held = self._cells_of(sequence_id)
-        missing = self._missing(held=held, more=num_tokens, headroom=0)
+        self._holding_of(sequence_id)
+        over = self._ledger.lengths[sequence_id] + num_tokens - self._layout.sequence_limit
+        missing = max(over, self._ledger.missing(num_tokens))
         if missing > 0:
             return Shortage(missing)
-        held += num_tokens
-        self._held[sequence_id] = held
-        self._active_cells += num_tokens
-        self._largest = max(self._largest, held)
+        self._retained.make_room(num_tokens)
+        self._ledger.grow(sequence_id, num_tokens)
         return None
 
-    def promise(self, sequence_id: SequenceId, length: int) -> None:
-        """Nothing is shared."""
-
-    def publish(self, sequence_id: SequenceId, length: int) -> None:
-        """Nothing is shared."""
-
     def grow_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
-        """One more place for each of these, if all find one."""
-        held, limit, number = self._held, self._layout.sequence_limit, len(sequence_ids)
-        if self._layout.unified and number > self._layout.num_cells - self._active_cells:
+        """One more place for each of these, if all find one; runs go for it."""
+        limit, number = self._layout.sequence_limit, len(sequence_ids)
+        if self._ledger.grow_each(sequence_ids, limit):
+            return True
+        lengths = self._ledger.lengths
+        if self._ledger.missing(number) > 0 or any(lengths[each] >= limit for each in sequence_ids):
             return False
-        lengths = [held[each] + 1 for each in sequence_ids]
-        longest = max(lengths, default=0)
-        if longest > limit:
-            return False
-        held.update(zip(sequence_ids, lengths, strict=True))
-        self._active_cells += number
-        self._largest = max(self._largest, longest)
-        return True
+        self._retained.make_room(number)
+        return self._ledger.grow_each(sequence_ids, limit)
 
     def steps_ahead(self, sequence_ids: Sequence[SequenceId]) -> int:
-        """As long as the pool, and the nearest of their limits, allow."""
-        longest = max((self._held[each] for each in sequence_ids), default=0)
-        steps = self._layout.sequence_limit - longest
-        if self._layout.unified and sequence_ids:
-            steps = min(steps, (self._layout.num_cells - self._active_cells) // len(sequence_ids))
-        return steps
+        """As long as free cells, and the nearest of their limits, allow; where something ages, each step counts."""
+        if self._retained.is_ageing:
+            return 0
+        return self._ledger.steps_ahead(sequence_ids, self._layout.sequence_limit)
 
     def grow_together(self, sequence_ids: Sequence[SequenceId], num_tokens: int) -> None:
         """Reserve places for each; the order makes no difference here."""
@@ -146,73 +220,160 @@ class CellManager:
 
     def rewind(self, sequence_id: SequenceId, length: int) -> None:
         """Give back the places of a sequence from `length` on."""
-        held = self._cells_of(sequence_id)
-        if length < held:
-            self._held[sequence_id] = length
-            self._active_cells -= held - length
+        holding = self._holding_of(sequence_id)
+        if holding.run is not None and length < self._runs.length(holding.run):
+            message = f"sequence {sequence_id} is rewound to {length}, into tokens that others may have found"
+            raise InvariantViolation(message)
+        self._ledger.trim(sequence_id, length)
 
-    def release(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
-        """Take a sequence back and order its memory cleared."""
-        self._active_cells -= self._cells_of(sequence_id)
+    def move_down(self, sequence_id: SequenceId) -> SequenceId | None:
+        """Move a running sequence to the lowest id on which nobody runs, where ids are streams and their order matters.
+
+        Not before what it was started with is known to be done.
+        """
+        holding = self._holding_of(sequence_id)
+        if self._layout.unified or not holding.num_published:
+            return None
+        to = self._retained.clear_below(sequence_id)
+        if to is None:
+            return None
+        self._ops += (MoveSequence(sequence_id, to), DropSequence(sequence_id))
+        self._books.counts.moved()
+        self._ledger.move(sequence_id, to)
+        self._held[to] = self._held.pop(sequence_id)
+        if holding.run is not None:
+            holding.run.sequence_id = to
+        self._ids.change_owner(to, self._ids.owner(sequence_id))
+        self._ids.put_back(sequence_id, ReleaseCause.EVICTED, 0)
+        return to
+
+    # ── it ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def release(
+        self,
+        sequence_id: SequenceId,
+        cause: ReleaseCause,
+        num_waiting: int,
+        computed: Sequence[TokenId] | None = None,
+    ) -> None:
+        """Take a sequence back; its run is kept, or its memory is ordered cleared."""
+        holding = self._holding_of(sequence_id)
         del self._held[sequence_id]
+        run, prompt = holding.run, holding.prompt
+        if run is not None and prompt is not None:
+            may_keep = computed is not None and not run.is_withdrawn and not self._ids.is_quarantined(sequence_id)
+            rests = cause is ReleaseCause.CANCELLED
+            if may_keep and computed is not None and self._retained.keep(run, prompt, computed, rests=rests):
+                return
+            self._runs.end(run)
+        self._ledger.drop(sequence_id)
         self._ops.append(DropSequence(sequence_id))
-        if sequence_id not in self._quarantined:
-            self._ids.put_back(sequence_id, cause, num_waiting)
+        self._ids.put_back(sequence_id, cause, num_waiting)
+
+    def clear_retained(self, cause: EvictionCause) -> None:
+        """Drop every retained run; `EvictionCause.ERASED` forgets those in the host store too."""
+        self._retained.clear(cause)
+        if cause is EvictionCause.ERASED:
+            self._books.host.clear(cause)
+
+    def save_retained(self) -> tuple[int, int]:
+        """Order a copy in the host store of every retained run that it lacks; returns how many, and their tokens."""
+        return self._retained.save_all()
 
     def refuse(self, op: KvOp) -> None:
-        """Take an id that memory would not clear out of service; its present holder keeps its books until `release`.
+        """Memory did not do `op`.
 
-        A refused trim leaves the id in service: its holder gives it back, and clearing it is another operation.
+        An id that it would not clear goes out of service; its present holder keeps its books until `release`. Whoever
+        was to be filled, trimmed or moved gives its id back, and clearing that is another operation.
         """
-        if isinstance(op, DropSequence) and op.sequence_id not in self._quarantined:
-            self._quarantined.append(op.sequence_id)
-            self._ids.quarantine(op.sequence_id)
+        match op:
+            case DropSequence(sequence_id):
+                run = self._retained.on(sequence_id)
+                self._ids.quarantine(sequence_id)
+                if run is not None:
+                    self._retained.lose(run)
+            case TrimSequence(sequence_id) | MoveSequence(_, sequence_id) if self._retained.on(sequence_id) is not None:
+                self._retained.refused(sequence_id)
+            case CopySequence() | RestoreSequence() | TrimSequence():
+                self._origins.refuse(op)
+            case SaveSequence():
+                self._books.counts.was_refused()
+                self._books.host.forget(op.key, EvictionCause.REFUSED, is_told=False)
+            case MoveSequence() | ForgetSaved():
+                pass
+            case _:
+                assert_never(op)
 
-    def take_ops(self) -> tuple[KvOp, ...]:
-        """What has to reach the memory now, in order."""
-        if not self._ops:
-            return ()
-        ops = tuple(self._ops)
-        self._ops.clear()
-        return ops
+    # ── what others may see ─────────────────────────────────────────────────────────────────────────────────────────
 
     def usage(self) -> KvUsage:
         """Frozen figures."""
+        ledger, num_cells = self._ledger, self._layout.num_cells
+        active, retained = ledger.active_cells, ledger.retained_cells
         return KvUsage(
-            num_cells=self._layout.num_cells,
-            active_cells=self._active_cells,
-            free_cells=self._layout.num_cells - self._active_cells,
+            num_cells=num_cells,
+            active_cells=active,
+            free_cells=num_cells - active - retained,
             sequences_held=len(self._held),
             sequences_free=self._ids.num_free,
-            sequences_quarantined=len(self._quarantined),
-            largest_sequence=self._largest,
+            sequences_quarantined=self._ids.num_quarantined,
+            largest_sequence=ledger.largest,
+            held_tokens=ledger.held_tokens,
+            retained_cells=retained,
+            sequences_retained=len(self._retained),
         )
+
+    def retained(self) -> tuple[RetainedRun, ...]:
+        """Every run that is kept: those on sequence ids, then those in the host store, least recently used first."""
+        return (*self._retained.figures(), *self._books.host.runs())
+
+    def reuse_figures(self) -> ReuseFigures | None:
+        """Frozen figures, the same object as long as nothing changes; None without rules."""
+        return None if self._books.rules is None else self._figures()
+
+    def picture(self) -> CachePicture | None:
+        """All that is kept; None without rules."""
+        if self._books.rules is None:
+            return None
+        trees, host_trees = (
+            tuple((scope, trees.picture(scope)) for scope in trees.scopes)
+            for trees in (self._runs.trees, self._books.host.trees)
+        )
+        return CachePicture(self._figures(), self.retained(), trees, host_trees)
 
     def check(self) -> None:
-        """Verify the books from scratch."""
-        layout = self._layout
-        idle = set(self._ids.idle())
-        every_id = {SequenceId(i) for i in range(layout.num_sequences)}
+        """Verify the books from scratch, in O(sequences + tokens of all runs)."""
+        self._ledger.check()
+        self._runs.check()
+        self._retained.check()
+        self._books.host.check()
+        held, retained = set(self._held), {run.sequence_id for run in self._retained}
+        idle, lengths = set(self._ids.idle()), dict(self._ledger.lengths)
+        every_id = {SequenceId(i) for i in range(self._layout.num_sequences)}
         rules = (
-            (sum(self._held.values()) == self._active_cells, "held cells do not add up"),
-            (0 <= self._active_cells <= layout.num_cells, "more cells held than there are"),
-            (all(0 <= n <= layout.sequence_limit for n in self._held.values()), "a sequence exceeds its limit"),
-            (not idle & self._held.keys(), "a sequence id is held and free at once"),
-            (idle | self._held.keys() | set(self._quarantined) == every_id, "a sequence id got lost"),
+            (all(0 <= n <= self._layout.sequence_limit for n in lengths.values()), "a sequence exceeds its limit"),
+            (not held & retained, "a sequence runs and is retained at once"),
+            (held | retained == set(lengths), "a sequence has cells and nobody has it, or the reverse"),
+            (not idle & lengths.keys(), "a sequence id is held and free at once"),
+            (idle | set(lengths) | set(self._ids.quarantined()) == every_id, "a sequence id got lost"),
+            (
+                all(
+                    holding.run is None or self._runs.length(holding.run) <= lengths[each]
+                    for each, holding in self._held.items()
+                ),
+                "a running sequence is found with more than it holds",
+            ),
         )
-        for holds, rule in rules:
-            if not holds:
-                message = f"{rule}: held {self._held}, idle {sorted(idle)}, active cells {self._active_cells}"
-                raise InvariantViolation(message)
+        require(rules, f"held {lengths}, retained {sorted(retained)}, idle {sorted(idle)}")
 
-    def _missing(self, *, held: int, more: int, headroom: int) -> int:
-        """Tokens that are too many for the sequence or for the pool; not above 0 if all fit."""
-        over_sequence = held + more - self._layout.sequence_limit
-        if not self._layout.unified:
-            return over_sequence
-        return max(over_sequence, more + headroom - (self._layout.num_cells - self._active_cells))
+    def _figures(self) -> ReuseFigures:
+        ledger, host = self._ledger, self._books.host
+        return self._books.counts.figures(
+            retained=(len(self._retained), ledger.retained_cells, ledger.shared_cells),
+            host=(len(host), host.num_tokens),
+        )
 
-    def _cells_of(self, sequence_id: SequenceId) -> int:
+    def _holding_of(self, sequence_id: SequenceId) -> _Holding:
         try:
             return self._held[sequence_id]
         except KeyError:

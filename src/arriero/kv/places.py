@@ -10,7 +10,8 @@ from typing import Final
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.events import DropSequence, KvOp
-from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.ids import RequestId, SequenceId, Time, TokenId
+from arriero.kv.nothing_retained import NothingRetained
 from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
 from arriero.kv.sequence_ids import LowestFirst
 
@@ -18,7 +19,7 @@ ENDLESS: Final = sys.maxsize
 """More tokens than anything holds."""
 
 
-class PlaceManager:
+class PlaceManager(NothingRetained):
     """A number of sequence ids, lowest first; every verb is O(log ids)."""
 
     def __init__(self, num_sequences: int) -> None:
@@ -39,8 +40,9 @@ class PlaceManager:
         """Whether an id becomes free at the next `begin_step` without anything else happening."""
         return self._ids.num_resting > 0
 
-    def begin_step(self) -> None:
+    def begin_step(self, now: Time) -> None:
         """Let ids that rested during the last step be handed out again."""
+        del now
         self._ids.begin_step()
 
     def lookup(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> PrefixHit:
@@ -94,8 +96,15 @@ class PlaceManager:
         if length < held:
             self._add(sequence_id, length - held)
 
-    def release(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
-        """Take a sequence back; there is no memory to clear."""
+    def release(
+        self,
+        sequence_id: SequenceId,
+        cause: ReleaseCause,
+        num_waiting: int,
+        computed: Sequence[TokenId] | None = None,
+    ) -> None:
+        """Take a sequence back; there is no memory to clear, and nothing is retained."""
+        del computed
         self._num_tokens -= self._tokens_of(sequence_id)
         del self._held[sequence_id]
         self._ids.put_back(sequence_id, cause, num_waiting)
@@ -124,6 +133,7 @@ class PlaceManager:
             sequences_free=self._ids.num_free,
             sequences_quarantined=0,
             largest_sequence=self._largest,
+            held_tokens=self._num_tokens,
         )
 
     def check(self) -> None:

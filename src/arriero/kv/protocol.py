@@ -5,12 +5,13 @@ which the scheduler puts among its events at the place where they belong.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
-from arriero.core.events import AdmissionSource, KvOp
-from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.events import AdmissionSource, KvOp, PrefixSource, ReuseVerdict
+from arriero.core.ids import RequestId, SequenceId, Time, TokenId
+from arriero.kv.reuse import CachePicture, EvictionCause, RetainedRun, ReuseFigures
 
 
 class ReleaseCause(Enum):
@@ -19,6 +20,7 @@ class ReleaseCause(Enum):
     COMPLETED = "completed"
     CANCELLED = "cancelled"  # rests for one step
     PREEMPTED = "preempted"
+    EVICTED = "evicted"  # nobody ran on it: a retained run lay there
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,15 @@ class Started:
     Attributes:
         source: how the sequence id became free.
         previous_request_id: who held it before, or None.
+        num_cached: leading tokens that need not be computed, once the ordered operations are done.
+        prefix: where they come from; None if there are none.
     """
 
     sequence_id: SequenceId
     source: AdmissionSource
     previous_request_id: RequestId | None
+    num_cached: int = 0
+    prefix: PrefixSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,13 @@ class PrefixHit:
 
     Attributes:
         num_tokens: leading tokens that need not be computed.
+        verdict: why so many.
+        num_matched: leading tokens that are in memory, reused or not.
     """
 
     num_tokens: int
+    verdict: ReuseVerdict = field(default=ReuseVerdict.DISABLED, kw_only=True)
+    num_matched: int = field(default=0, kw_only=True)
 
 
 NO_HIT: Final = PrefixHit(0)
@@ -66,13 +76,16 @@ class KvUsage:
 
     Attributes:
         num_cells: cells in all.
-        active_cells: cells held by running requests, including those promised to prompts under way; where sequences
-            share memory, a shared cell counts for each of them.
-        free_cells: the difference of the two; below 0 only where sequences share memory.
+        active_cells: cells that running requests hold, including those promised to prompts under way; each cell once,
+            however many share it (a `BlockManager` counts it for each of them).
+        free_cells: those that nobody holds: all less active and retained ones.
         sequences_held: sequence ids in use.
-        sequences_free: ids that may be handed out, now or after a rest.
+        sequences_free: ids that may be handed out, now or after a rest; no run lies there.
         sequences_quarantined: ids out of service because memory would not clear them.
         largest_sequence: the most cells that one sequence ever held.
+        held_tokens: positions of all running requests, shared ones for each of them.
+        retained_cells: cells that only retained runs hold.
+        sequences_retained: ids that nobody runs on and where a run lies; given up where an id is missing.
     """
 
     num_cells: int
@@ -82,6 +95,9 @@ class KvUsage:
     sequences_free: int
     sequences_quarantined: int
     largest_sequence: int
+    held_tokens: int
+    retained_cells: int = 0
+    sequences_retained: int = 0
 
 
 class KvManager(Protocol):
@@ -92,8 +108,8 @@ class KvManager(Protocol):
         """Positions that one sequence can ever hold."""
         ...
 
-    def begin_step(self) -> None:
-        """Let ids that rested during the last step be handed out again."""
+    def begin_step(self, now: Time) -> None:
+        """Let ids that rested during the last step be handed out again, and runs go that were unused for too long."""
         ...
 
     @property
@@ -105,14 +121,22 @@ class KvManager(Protocol):
         """How many of the first `limit` tokens are in memory already, for this cache scope; changes nothing."""
         ...
 
+    def foreseen(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> int:
+        """How many of them `lookup` will find once the prompts that are being computed now are.
+
+        0 where none of these begins like them, so it may be less than what `lookup` finds today. Changes nothing.
+        """
+        ...
+
     def start(
         self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
     ) -> Started | Shortage:
         """Hand out a sequence with places for `num_tokens`, if `headroom` more stay free afterwards.
 
         `headroom` is waived where no sequence is held, so that what fits alone is never kept out.
-        `hit` is what `lookup` has just said of the same tokens; its part is shared instead of taken anew.
-        A shortage changes nothing.
+        `hit` is what `lookup` has just said of the same tokens; its part is shared instead of taken anew, as far as it
+        is still there: see `Started.num_cached`. Retained runs go where room or an id is missing.
+        What memory has to do for it is ordered, and taken by `take_ops`. A shortage changes nothing.
         """
         ...
 
@@ -155,21 +179,52 @@ class KvManager(Protocol):
         """Give back the places of a sequence from `length` on; memory forgets them by itself or never saw them."""
         ...
 
-    def release(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
-        """Take a sequence back and order its memory cleared.
+    def release(
+        self,
+        sequence_id: SequenceId,
+        cause: ReleaseCause,
+        num_waiting: int,
+        computed: Sequence[TokenId] | None = None,
+    ) -> None:
+        """Take a sequence back; order its memory cleared, unless its run is retained.
 
         Args:
             sequence_id: one that `start` handed out.
             cause: why.
             num_waiting: how many requests wait now; gates put completed slots into a pool only if someone does.
+            computed: the tokens whose KV is present, from the first position on, if others may start from them; what
+                the sequence holds beyond them is given back. None: they are forgotten.
 
         Raises:
             InvariantViolation: the sequence is not held.
         """
         ...
 
+    def move_down(self, sequence_id: SequenceId) -> SequenceId | None:
+        """Move a running sequence to the lowest id below its own on which nobody runs, and order it.
+
+        Returns the new id; None, and no change, where there is none, where it would cost a run that cannot be put
+        elsewhere, or where the order of ids does not matter.
+        """
+        ...
+
+    def clear_retained(self, cause: EvictionCause) -> None:
+        """Drop every retained run; `EvictionCause.ERASED` forgets those in the host store too."""
+        ...
+
+    def save_retained(self) -> tuple[int, int]:
+        """Order a copy in the host store of every retained run that it lacks.
+
+        Returns how many, and their tokens; runs for which the store has no room are left out.
+        """
+        ...
+
     def refuse(self, op: KvOp) -> None:
-        """Memory did not do `op`; an id that it would not clear goes out of service, whoever holds it."""
+        """Memory did not do `op`.
+
+        An id that it would not clear goes out of service, whoever holds it. A run that could not be copied, restored
+        or trimmed is given up, so that the request that asked for it computes everything the next time.
+        """
         ...
 
     def take_ops(self) -> tuple[KvOp, ...]:
@@ -180,8 +235,20 @@ class KvManager(Protocol):
         """Frozen figures; O(1)."""
         ...
 
+    def retained(self) -> tuple[RetainedRun, ...]:
+        """Every run that is kept: those on sequence ids, then those in the host store, least recently used first."""
+        ...
+
+    def reuse_figures(self) -> ReuseFigures | None:
+        """Frozen figures; None where nothing is ever reused. O(1) unless something has changed."""
+        ...
+
+    def picture(self) -> CachePicture | None:
+        """All that is kept, for people to look at; None where nothing is ever reused. O(runs)."""
+        ...
+
     def check(self) -> None:
-        """Verify the books from scratch, in O(sequences).
+        """Verify the books from scratch, in O(sequences + runs).
 
         Raises:
             InvariantViolation: they do not add up.

@@ -23,7 +23,15 @@ class SequenceIds(Protocol):
         ...
 
     def take(self) -> tuple[SequenceId, AdmissionSource] | None:
-        """Hand out the next id, or None if none is free now."""
+        """Hand out the next id and say how it became free, or None if none is free now."""
+        ...
+
+    def next_free(self) -> SequenceId | None:
+        """The id that `take` would hand out."""
+        ...
+
+    def claim(self, sequence_id: SequenceId) -> AdmissionSource:
+        """Hand out one free id instead of the next one, in O(ids)."""
         ...
 
     def put_back(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
@@ -70,6 +78,16 @@ class LowestFirst:
             return None
         sequence_id = heapq.heappop(self._free)
         return sequence_id, self._source[sequence_id]
+
+    def next_free(self) -> SequenceId | None:
+        """The lowest free id."""
+        return self._free[0] if self._free else None
+
+    def claim(self, sequence_id: SequenceId) -> AdmissionSource:
+        """Hand out one free id."""
+        self._free.remove(sequence_id)
+        heapq.heapify(self._free)
+        return self._source[sequence_id]
 
     def put_back(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
         """Take an id back; one that a cancel freed rests first. `num_waiting` does not matter here."""
@@ -139,14 +157,25 @@ class PooledIds:
                 return heapq.heappop(pool), source
         return None
 
+    def next_free(self) -> SequenceId | None:
+        """The lowest id of the first pool that has one."""
+        return next((pool[0] for pool in self._pools.values() if pool), None)
+
+    def claim(self, sequence_id: SequenceId) -> AdmissionSource:
+        """Hand out one id of whichever pool has it."""
+        source = next(source for source, pool in self._pools.items() if sequence_id in pool)
+        self._pools[source].remove(sequence_id)
+        heapq.heapify(self._pools[source])
+        return source
+
     def put_back(self, sequence_id: SequenceId, cause: ReleaseCause, num_waiting: int) -> None:
         """Take an id back into the pool of its cause, or retire it.
 
-        A preempted request waits for a slot itself, so its own is never retired.
+        A preempted request waits for a slot itself, so its own is never retired; nor is one on which a run lay.
         """
         if cause is ReleaseCause.CANCELLED:
             self._resting.append(sequence_id)
-        elif cause is ReleaseCause.PREEMPTED or (self._reuse_completed and num_waiting):
+        elif cause in {ReleaseCause.PREEMPTED, ReleaseCause.EVICTED} or (self._reuse_completed and num_waiting):
             heapq.heappush(self._pools[AdmissionSource.COMPLETION_FREED], sequence_id)
         elif sequence_id >= self._num_preloaded:
             heapq.heappush(self._pools[AdmissionSource.INITIAL_IDLE], sequence_id)

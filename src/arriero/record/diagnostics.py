@@ -77,6 +77,22 @@ class EngineSummaryRow(_Row, frozen=True, kw_only=True, tag="engine_summary"):
     repeated_rows: int
     preemptions: int
     decode_failures: int
+    prefix_hits: int
+    reused_tokens: int
+    sequence_moves: int
+    lookups_by_verdict: dict[str, int]
+    reused_tokens_by_source: dict[str, int]
+    evictions_by_cause: dict[str, int]
+    session_reuse_admitted_count: int
+    session_reuse_prefill_skipped_tokens: int
+    lcp_reuse_admitted_count: int
+    lcp_reuse_matched_tokens: int
+    lcp_reuse_trimmed_tokens: int
+    lcp_trim_refused: int
+    resident_slots_created_count: int
+    resident_slots_evicted_count: int
+    last_evicted_resident_lru: int
+    reuse_overtakes: int
     streams_opened: int
     streams_closed_completed: int
     streams_closed_cancelled: int
@@ -111,6 +127,9 @@ class ServerRequestRow(_Row, frozen=True, kw_only=True, tag="server_request"):
     prompt_tokens: int
     completion_tokens: int
     reused_tokens: int
+    matched_tokens: int
+    prefix_source: str | None
+    reuse: str | None
     submit_us: int
     first_token_us: int
     completion_us: int
@@ -174,7 +193,7 @@ def _request_lines(row: object) -> tuple[bytes]:
     return (encode_row(msgspec.convert(values, ServerRequestRow)),)
 
 
-_WORDS: Final = frozenset({"error_code", "final_status"})
+_WORDS: Final = frozenset({"error_code", "final_status", "prefix_source", "reuse"})
 
 
 def _published(name: str, value: object) -> object:

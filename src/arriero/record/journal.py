@@ -7,18 +7,29 @@ The live engine makes these lines on the writer's thread, the simulator where it
 """
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 import msgspec
 
-from arriero.core.events import CancelTarget, Event, Finished, Queued, Rejected, TokenEmitted
+from arriero.core.events import (
+    CancelTarget,
+    Event,
+    Finished,
+    Preempted,
+    Queued,
+    Rejected,
+    RetainedAction,
+    SavedRun,
+    TokenEmitted,
+)
 from arriero.core.ids import RequestId, Time, TokenId
 from arriero.core.plan import BatchPlan, SimulatedOutcome
 from arriero.core.request import BlankTokens, Request
 from arriero.core.version import VERSION
-from arriero.record.journal_parts import MessageRow, PromptShape
+from arriero.record.journal_parts import AdoptedRow, AnswerRow, MessageRow, PromptShape, RetainedRow
 from arriero.record.journal_rows import cancel_row, event_rows, outcome_row, plan_row, submit_row
 from arriero.record.journal_schema import (
     SCHEMA,
@@ -41,7 +52,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 class JournalStep:
     """One pass of either loop, as both can say it; the fields are those of `journal_schema.StepRecord`."""
 
-    messages: tuple[Request | CancelTarget, ...]
+    messages: tuple[Request | CancelTarget | RetainedAction, ...]
     plan: BatchPlan
     outcome: SimulatedOutcome | None
     events: tuple[Event, ...]
@@ -63,10 +74,12 @@ class JournalEnd:
 
 @dataclass(slots=True)
 class _Run:
-    """A request that is alive, and what it has said."""
+    """A request that is alive, and what it has said; so many tokens of both were described, the prompt first."""
 
     number: int
+    prompt: Sequence[TokenId]
     answer: list[TokenId]
+    num_described: int
 
 
 class JournalLines:
@@ -81,8 +94,8 @@ class JournalLines:
         self._alive: dict[RequestId, _Run] = {}
         self._scopes: dict[str, int] = {}  # numbered in the order in which they came
 
-    def start(self, setup: Setup, time_line: TimeLine) -> bytes:
-        """The first line."""
+    def start(self, setup: Setup, time_line: TimeLine, adopted: Sequence[SavedRun] = ()) -> bytes:
+        """The first line; `adopted` is what the host store held."""
         max_runs, max_tokens = self._bounds
         return self._line(
             StartRecord(
@@ -93,6 +106,7 @@ class JournalLines:
                 setup=setup,
                 kept_runs=max_runs,
                 kept_tokens=max_tokens,
+                adopted=tuple(map(self._adopted_row, adopted)),
             )
         )
 
@@ -126,8 +140,7 @@ class JournalLines:
     def _step_record(self, step: JournalStep) -> StepRecord:
         arrivals: deque[_Run] = deque()
         messages = tuple(self._message_row(message, arrivals) for message in step.messages)
-        for event in step.events:
-            self._follow(event, arrivals)
+        answers = tuple(self._follow(step.events, arrivals))
         return StepRecord(
             crc=0,
             began_at=step.began_at,
@@ -138,36 +151,57 @@ class JournalLines:
             plan=plan_row(step.plan),
             outcome=None if step.outcome is None else outcome_row(step.plan, step.outcome),
             events=event_rows(step.events),
+            answers=answers,
         )
 
-    def _message_row(self, message: Request | CancelTarget, arrivals: deque[_Run]) -> MessageRow:
+    def _adopted_row(self, run: SavedRun) -> AdoptedRow:
+        number = self._num_submitted = self._num_submitted + 1
+        return AdoptedRow(run.key, self._scope_number(run.scope), self._index.add(number, run.tokens))
+
+    def _message_row(self, message: Request | CancelTarget | RetainedAction, arrivals: deque[_Run]) -> MessageRow:
+        if isinstance(message, RetainedAction):
+            return RetainedRow(action=message)
         if not isinstance(message, Request):
             return cancel_row(message)
         number = self._num_submitted = self._num_submitted + 1
-        arrivals.append(_Run(number, []))
+        arrivals.append(_Run(number, message.prompt, [], len(message.prompt)))
         prompt, scope = message.prompt, message.cache_scope
         # Of a blank prompt nothing is known, so it is no run: it would seem to share its beginning with every other.
         shape = (
             PromptShape(None, 0, len(prompt)) if isinstance(prompt, BlankTokens) else self._index.add(number, prompt)
         )
-        scope_number = None if scope is None else self._scopes.setdefault(scope, len(self._scopes))
-        return submit_row(message, number, shape, scope_number)
+        return submit_row(message, number, shape, None if scope is None else self._scope_number(scope))
 
-    def _follow(self, event: Event, arrivals: deque[_Run]) -> None:
+    def _scope_number(self, scope: str) -> int:
+        return self._scopes.setdefault(scope, len(self._scopes))
+
+    def _follow(self, events: Iterable[Event], arrivals: deque[_Run]) -> Iterator[AnswerRow]:
         """Keep the runs up to date; each submission causes one `Queued` or `Rejected`, in their order."""
-        match event:
-            case TokenEmitted(request_id=request_id, token=token):
-                if (run := self._alive.get(request_id)) is not None:
-                    run.answer.append(token)
-            case Queued(request=request):
-                self._alive[request.request_id] = arrivals.popleft()
-            case Rejected():
-                arrivals.popleft()
-            case Finished(request=request):
-                if (run := self._alive.pop(request.request_id, None)) is not None and run.answer:
-                    self._index.extend(run.number, (*request.prompt, *run.answer))
-            case _:
-                pass
+        for event in events:
+            match event:
+                case TokenEmitted(request_id=request_id, token=token):
+                    if (run := self._alive.get(request_id)) is not None:
+                        run.answer.append(token)
+                case Queued(request=request):
+                    self._alive[request.request_id] = arrivals.popleft()
+                case Rejected():
+                    arrivals.popleft()
+                case Preempted(request_id=request_id):
+                    yield from self._describe(self._alive.get(request_id))
+                case Finished(request=request):
+                    yield from self._describe(self._alive.pop(request.request_id, None))
+                case _:
+                    pass
+
+    def _describe(self, run: _Run | None) -> Iterator[AnswerRow]:
+        """What a request has said since it was described last, if anything."""
+        if run is None or isinstance(run.prompt, BlankTokens):
+            return
+        tokens = (*run.prompt, *run.answer)
+        if len(tokens) > run.num_described:
+            shape = self._index.extend(run.number, tokens, run.num_described)
+            run.num_described = len(tokens)
+            yield AnswerRow(run.number, shape.earlier, shape.common, shape.fresh)
 
     def _line(self, record: JournalRecord) -> bytes:
         self._last_crc = chained_crc(record, self._last_crc if not isinstance(record, StartRecord) else 0)

@@ -8,7 +8,14 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from arriero.core.events import AdmissionSource, IgnoreCause, PreemptionCause
+from arriero.core.events import (
+    AdmissionSource,
+    IgnoreCause,
+    PreemptionCause,
+    PrefixSource,
+    RetainedAction,
+    ReuseVerdict,
+)
 from arriero.core.plan import Cap, Deferral
 from arriero.core.request import CancelReason, FinishReason, RequestState
 from arriero.record.journal_setup import Count, Part
@@ -25,10 +32,10 @@ class Short(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class PromptShape(Short, frozen=True, array_like=True):
-    """A prompt without its tokens.
+    """A run of tokens without the tokens.
 
     Attributes:
-        earlier: number of the kept submission with which it shares the longest beginning, or None.
+        earlier: number of the kept run with which it shares the longest beginning, or None.
         common: how many tokens that are; the other's answer may be among them.
         fresh: how many tokens follow.
     """
@@ -36,6 +43,36 @@ class PromptShape(Short, frozen=True, array_like=True):
     earlier: Count | None
     common: Count
     fresh: Count
+
+
+class AnswerRow(Short, frozen=True, array_like=True):
+    """The run of a request that gave its sequence back: its prompt and what it has said.
+
+    Attributes:
+        number: of its submission.
+        earlier: as of a `PromptShape`, if another run has more of it than was described before: its prompt, and what it
+            had said when it gave a sequence back before. None if that is all.
+        common: how many tokens it shares with that run, from the first one on; or how many were described before.
+        fresh: how many tokens follow.
+    """
+
+    number: Annotated[int, Meta(ge=1)]
+    earlier: Count | None
+    common: Count
+    fresh: Count
+
+
+class AdoptedRow(Short, frozen=True, array_like=True):
+    """A run that the host store held before the first request; it has a number like a submission, before all of them.
+
+    Attributes:
+        key: its name in the host store.
+        scope: the number of its cache scope.
+    """
+
+    key: Count
+    scope: Count
+    shape: PromptShape
 
 
 class SubmitRow(Part, frozen=True, kw_only=True, tag="submit", omit_defaults=True):
@@ -78,7 +115,13 @@ class CancelEverythingRow(Part, frozen=True, kw_only=True, tag="cancel_everythin
     reason: CancelReason
 
 
-MessageRow: TypeAlias = SubmitRow | CancelRow | CancelWaitingRow | CancelEverythingRow
+class RetainedRow(Part, frozen=True, kw_only=True, tag="retained"):
+    """All retained runs are saved, restored or erased."""
+
+    action: RetainedAction
+
+
+MessageRow: TypeAlias = SubmitRow | CancelRow | CancelWaitingRow | CancelEverythingRow | RetainedRow
 
 
 # ── plan and outcome ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +172,44 @@ class Trimmed(Short, frozen=True, array_like=True, tag="trim"):
     length: Count
 
 
-OpRow: TypeAlias = Dropped | Trimmed
+class Copied(Short, frozen=True, array_like=True, tag="copy"):
+    """A sequence gets the beginning of another one."""
+
+    source: Count
+    sequence: Count
+    length: Count
+
+
+class MovedAway(Short, frozen=True, array_like=True, tag="move"):
+    """A sequence takes everything of another one."""
+
+    source: Count
+    sequence: Count
+
+
+class Saved(Short, frozen=True, array_like=True, tag="save"):
+    """The host store gets the beginning of a sequence."""
+
+    sequence: Count
+    key: Count
+    length: Count
+
+
+class Restored(Short, frozen=True, array_like=True, tag="restore"):
+    """A sequence gets the beginning of a saved run."""
+
+    sequence: Count
+    key: Count
+    length: Count
+
+
+class Forgotten(Short, frozen=True, array_like=True, tag="forget"):
+    """The host store forgets a saved run."""
+
+    key: Count
+
+
+OpRow: TypeAlias = Dropped | Trimmed | Copied | MovedAway | Saved | Restored | Forgotten
 
 
 class FailureRow(Short, frozen=True, array_like=True):
@@ -180,6 +260,18 @@ class AdmittedRow(Short, frozen=True, array_like=True, tag="admitted"):
     source: AdmissionSource
     previous: int | None
     resumed: bool
+    num_cached: Count = 0
+    prefix: PrefixSource | None = None
+    verdict: ReuseVerdict = ReuseVerdict.DISABLED
+    num_matched: Count = 0
+
+
+class MovedRow(Short, frozen=True, array_like=True, tag="moved"):
+    """`core.events.Moved`."""
+
+    request: int
+    sequence: Count
+    to: Count
 
 
 class TokenRow(Short, frozen=True, array_like=True, tag="token"):
@@ -231,11 +323,11 @@ class FinishedRow(Short, frozen=True, array_like=True, tag="finished"):
 
 
 EventRow: TypeAlias = (
-    Dropped
-    | Trimmed
+    OpRow
     | QueuedRow
     | RejectedRow
     | AdmittedRow
+    | MovedRow
     | TokenRow
     | CancelObservedRow
     | CancelIgnoredRow

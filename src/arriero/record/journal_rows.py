@@ -11,13 +11,19 @@ from arriero.core.events import (
     CancelObserved,
     CancelTarget,
     CancelWaiting,
+    CopySequence,
     DropSequence,
     Event,
     Finished,
+    ForgetSaved,
     KvOp,
+    Moved,
+    MoveSequence,
     Preempted,
     Queued,
     Rejected,
+    RestoreSequence,
+    SaveSequence,
     TokenEmitted,
     TrimSequence,
 )
@@ -41,10 +47,14 @@ from arriero.record.journal_parts import (
     CancelObservedRow,
     CancelRow,
     CancelWaitingRow,
+    Copied,
     Dropped,
     EventRow,
     FailureRow,
     FinishedRow,
+    Forgotten,
+    MovedAway,
+    MovedRow,
     OpRow,
     OutcomeRow,
     PlannedRow,
@@ -53,6 +63,8 @@ from arriero.record.journal_parts import (
     PromptShape,
     QueuedRow,
     RejectedRow,
+    Restored,
+    Saved,
     ShapeRow,
     SubmitRow,
     TokenRow,
@@ -131,13 +143,23 @@ def outcome_row(plan: BatchPlan, outcome: SimulatedOutcome) -> OutcomeRow:
             assert_never(outcome)
 
 
-def op_row(op: KvOp) -> OpRow:
-    """A KV operation."""
+def op_row(op: KvOp) -> OpRow:  # noqa: PLR0911 - a table
+    """A KV operation, without tokens."""
     match op:
         case DropSequence(sequence_id):
             return Dropped(sequence_id)
         case TrimSequence(sequence_id, length):
             return Trimmed(sequence_id, length)
+        case CopySequence(source, sequence_id, length):
+            return Copied(source, sequence_id, length)
+        case MoveSequence(source, sequence_id):
+            return MovedAway(source, sequence_id)
+        case SaveSequence(sequence_id, key, length):
+            return Saved(sequence_id, key, length)
+        case RestoreSequence(sequence_id, key, length):
+            return Restored(sequence_id, key, length)
+        case ForgetSaved(key):
+            return Forgotten(key)
         case _:
             assert_never(op)
 
@@ -167,16 +189,14 @@ def _event_row(event: Event) -> EventRow:
     match event:
         case TokenEmitted():
             return TokenRow(event.request_id, event.sequence_id, event.index)
-        case DropSequence() | TrimSequence():
-            return op_row(event)
         case Queued() | Rejected() | Admitted():
             return _arrival_row(event)
-        case CancelObserved() | CancelIgnored() | Preempted():
+        case CancelObserved() | CancelIgnored() | Preempted() | Moved():
             return _interference_row(event)
         case Finished():
             return _finished_row(event)
         case _:
-            assert_never(event)
+            return op_row(event)
 
 
 def _arrival_row(event: Queued | Rejected | Admitted) -> EventRow:
@@ -187,12 +207,26 @@ def _arrival_row(event: Queued | Rejected | Admitted) -> EventRow:
         case Rejected(error=error):
             return RejectedRow(request_id, type(error).__name__)
         case Admitted():
-            return AdmittedRow(request_id, event.sequence_id, event.source, event.previous_request_id, event.resumed)
+            return _admitted_row(event)
         case _:
             assert_never(event)
 
 
-def _interference_row(event: CancelObserved | CancelIgnored | Preempted) -> EventRow:
+def _admitted_row(event: Admitted) -> AdmittedRow:
+    return AdmittedRow(
+        event.request.request_id,
+        event.sequence_id,
+        event.source,
+        event.previous_request_id,
+        event.resumed,
+        event.num_cached,
+        event.prefix,
+        event.verdict,
+        event.num_matched,
+    )
+
+
+def _interference_row(event: CancelObserved | CancelIgnored | Preempted | Moved) -> EventRow:
     request_id = event.request_id
     match event:
         case CancelObserved():
@@ -201,6 +235,8 @@ def _interference_row(event: CancelObserved | CancelIgnored | Preempted) -> Even
             return CancelIgnoredRow(request_id, event.epoch, event.cause)
         case Preempted():
             return PreemptedRow(request_id, event.sequence_id, event.cause, event.num_computed)
+        case Moved():
+            return MovedRow(request_id, event.sequence_id, event.to)
         case _:
             assert_never(event)
 

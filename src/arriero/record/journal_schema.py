@@ -13,10 +13,10 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
 
-from arriero.record.journal_parts import EventRow, MessageRow, Number, OutcomeRow, PlanRow
+from arriero.record.journal_parts import AdoptedRow, AnswerRow, EventRow, MessageRow, Number, OutcomeRow, PlanRow
 from arriero.record.journal_setup import Count, Part, Setup
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Grows when a record changes its form or its meaning."""
 
 
@@ -33,12 +33,13 @@ class _Record(Part, frozen=True, kw_only=True):
     crc: Count
 
 
-class StartRecord(_Record, frozen=True, kw_only=True, tag="start"):
+class StartRecord(_Record, frozen=True, kw_only=True, tag="start", omit_defaults=True):
     """A run begins; also the beginning of a file.
 
     Attributes:
         kept_runs, kept_tokens: how many runs and tokens the writer kept to compare prompts with; see `runs.py`.
         written_by: the program and its version.
+        adopted: what the host store held, the oldest first; numbered from 1, submissions go on from there.
     """
 
     schema: int
@@ -47,9 +48,10 @@ class StartRecord(_Record, frozen=True, kw_only=True, tag="start"):
     setup: Setup
     kept_runs: Annotated[int, Meta(ge=1)]
     kept_tokens: Annotated[int, Meta(ge=1)]
+    adopted: tuple[AdoptedRow, ...] = ()
 
 
-class StepRecord(_Record, frozen=True, kw_only=True, tag="step"):
+class StepRecord(_Record, frozen=True, kw_only=True, tag="step", omit_defaults=True):
     """One pass of the loop.
 
     Attributes:
@@ -59,6 +61,7 @@ class StepRecord(_Record, frozen=True, kw_only=True, tag="step"):
         decode_time: inside the decode call; 0 without one.
         messages: in the order in which they were applied.
         events: of messages, plan and commit, in order.
+        answers: of those who gave their sequence back in this pass and have said something since the last time.
     """
 
     began_at: Number
@@ -69,6 +72,7 @@ class StepRecord(_Record, frozen=True, kw_only=True, tag="step"):
     plan: PlanRow
     outcome: OutcomeRow | None
     events: tuple[EventRow, ...]
+    answers: tuple[AnswerRow, ...] = ()
 
 
 class GapRecord(_Record, frozen=True, kw_only=True, tag="gap"):
@@ -81,7 +85,8 @@ class EndRecord(_Record, frozen=True, kw_only=True, tag="end"):
     """The loop has ended.
 
     Attributes:
-        given_up_at: when those who still waited were given up, a verb after the last step; None if it did nothing.
+        given_up_at: when those who still waited were given up and the retained runs cleared, two verbs after the last
+            step; None if they did nothing.
         crashed: the kind of exception that ended the loop, or None.
         events: those after the last step.
     """

@@ -20,13 +20,34 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class CellsSetup(Part, frozen=True, kw_only=True, tag="cells"):
-    """`kv.cells.CellManager`."""
+class ReuseSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`kv.reuse.ReuseRules`."""
+
+    per_session: bool
+    partial: bool
+    min_partial: Positive
+    regenerate: bool
+    keeps_answers: bool
+    min_suffix: Positive
+    max_retained: Count | None
+    max_age: int | float | None
+    host_tokens: Count
+    min_restored: Positive
+    follows: bool
+
+
+class CellsSetup(Part, frozen=True, kw_only=True, tag="cells", omit_defaults=True):
+    """`kv.cells.CellManager`.
+
+    Attributes:
+        reuse: None where no prefix is reused.
+    """
 
     num_cells: Count
     num_sequences: Positive
     sequence_limit: Count
     unified: bool
+    reuse: ReuseSetup | None = None
 
 
 class BlocksSetup(Part, frozen=True, kw_only=True, tag="blocks", omit_defaults=True):
@@ -68,11 +89,36 @@ class RequestIdsSetup(Part, frozen=True, kw_only=True, tag="request_ids"):
     """A sequence has the id of its request, as in `kv.blocks.BlockManager`."""
 
 
+# ── starts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class InOrderSetup(Part, frozen=True, kw_only=True, tag="in_order"):
+    """`scheduler.starts.InOrder`."""
+
+
+class FollowingSetup(Part, frozen=True, kw_only=True, tag="following"):
+    """`scheduler.starts.Following`."""
+
+    min_rows: Positive
+    max_followers: Positive
+
+
+class ReuseFirstSetup(Part, frozen=True, kw_only=True, tag="reuse_first"):
+    """`scheduler.starts.ReuseFirst`."""
+
+    max_overtakes: Count
+
+
+StartsSetup: TypeAlias = InOrderSetup | FollowingSetup | ReuseFirstSetup
+
+
 # ── planners ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class DecodeFirstSetup(Part, frozen=True, kw_only=True, tag="decode_first"):
+class DecodeFirstSetup(Part, frozen=True, kw_only=True, tag="decode_first", omit_defaults=True):
     """`scheduler.planners.DecodeFirst`."""
+
+    starts: StartsSetup = InOrderSetup()
 
 
 class LeadersFirstSetup(Part, frozen=True, kw_only=True, tag="leaders_first"):
@@ -91,10 +137,11 @@ class CallsApartSetup(Part, frozen=True, kw_only=True, tag="calls_apart"):
     """`scheduler.planners.CallsApart`."""
 
 
-class PhasesApartSetup(Part, frozen=True, kw_only=True, tag="phases_apart"):
+class PhasesApartSetup(Part, frozen=True, kw_only=True, tag="phases_apart", omit_defaults=True):
     """`scheduler.planners.PhasesApart`."""
 
     max_chunk: Count
+    starts: StartsSetup = InOrderSetup()
 
 
 class WholePromptsSetup(Part, frozen=True, kw_only=True, tag="whole_prompts"):
@@ -141,22 +188,35 @@ FitsSetup: TypeAlias = SequenceFits | AnythingFits | PoolFits
 StartWord: TypeAlias = Literal["continuous", "all_slots_free", "one_at_a_time"]
 
 
+class HolesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`scheduler.holes.Closed`."""
+
+    break_cost: int | float
+    move_cost: int | float
+    token_cost: int | float
+    horizon: Positive
+
+
 class RulesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`scheduler.scheduler.SchedulerRules`; the defaults are those of the live engine.
+    """`scheduler.rules.SchedulerRules`; the defaults are those of a live engine without prefix reuse.
 
     Attributes:
         start: a class of `scheduler.admission`.
+        most_running: of `scheduler.admission.AtMost`, which is the start rule then; None: the one that `start` names.
+        holes: None where nobody moves.
         progress: `scheduler.progress.Progress` or `scheduler.decode_given.DecodeGiven`.
     """
 
     start: StartWord = "continuous"
+    most_running: Positive | None = None
+    holes: HolesSetup | None = None
     progress: Literal["engine", "decode_given"] = "engine"
     fits: FitsSetup = SequenceFits()
     names_deferred: bool = False
 
 
 class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`scheduler.scheduler.SchedulerLimits`; a cap of null is none.
+    """`scheduler.rules.SchedulerLimits`; a cap of null is none.
 
     Attributes:
         num_sequences: of one step; None for no bound.

@@ -46,6 +46,9 @@ TOTALS: Final = MappingProxyType({
     "preemptions": "preemptions",
     "idle_waits": "engine_idle_waits",
     "decode_failures": "decode_failures",
+    "prefix_hits": "prefix_hits",
+    "cached_tokens": "reused_tokens",
+    "moves": "sequence_moves",
 })
 """Totals of the engine → fields of `EngineSummaryRow`."""
 

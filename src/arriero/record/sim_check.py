@@ -1,12 +1,16 @@
 """SimChecker: whether the rows of one run in arriero's own mode fit together, before anything is computed from them.
 
 Every figure of the summary row is made again from the request rows, and from the step rows as far as they are there.
-What no row says is taken as it stands: how full memory was while steps ran, and how often something was evicted.
+What no row says is taken as it stands: how full memory was while steps ran, how often something was evicted, and what
+a cache counted beyond the first starts of requests.
 """
 
 from typing import Any, Final, NamedTuple, cast
 
+import msgspec
+
 from arriero.core.errors import DataError
+from arriero.core.events import ReuseVerdict
 from arriero.metrics.goodput import Slos
 from arriero.metrics.rates import share
 from arriero.metrics.run_summary import run_summary
@@ -14,9 +18,10 @@ from arriero.metrics.served import ServedTally
 from arriero.metrics.steps import StepFigures
 from arriero.record.lab_place import Place
 from arriero.record.sim_requests import SimRequestSums, check_sim_request
+from arriero.record.sim_reuse import ReuseTotals
 from arriero.record.sim_rows import SCHEMA, SimRequestRow, StepRow, encode_table
 from arriero.record.sim_steps import Computed, StepSums
-from arriero.record.simulation_config import SimulationConfig
+from arriero.record.simulation_config import Cells, SimulationConfig
 
 _MISSING: Final = object()
 
@@ -77,10 +82,17 @@ class SimChecker:
         if self._config.trace != "off":
             self._check_steps(taken, place)
         self._check_times(taken, place)
+        kv = self._config.kv
+        if (taken.reuse is not None) != (isinstance(kv, Cells) and kv.reuse is not None):
+            raise place.broken("reuse", "does not go with the configuration's kv.reuse; run again")
+        if taken.reuse is not None:
+            self._check_reuse(taken.reuse, taken.evictions, place)
         expected = {
             "record_type": "summary",
             "schema_version": SCHEMA,
-            **summary_of(self._config, self._requests.finish(), taken.steps, taken.makespan_us, taken.evictions),
+            **summary_of(
+                self._config, self._requests.finish(), taken.steps, taken.makespan_us, taken.evictions, taken.reuse
+            ),
         }
         _require_equal(values, expected, "", place)
         if encode_table(expected) != text:
@@ -111,9 +123,36 @@ class SimChecker:
         if requests.num_requests and max(ends) > requests.first_arrival + taken.makespan_us:
             raise place.broken("whole_run.makespan_us", "ends before the last step or request; run again")
 
+    def _check_reuse(self, reuse: ReuseTotals, evictions: int, place: Place) -> None:
+        """First starts are in the request rows; later ones, after a preemption, only add to them."""
+        sources = self._requests.sources
+        is_exact = not any(each.num_preemptions for each in self._requests.tally.requests)
+        for name, found, least in (
+            ("hits", reuse.hits, sources.hits),
+            ("cached_tokens", reuse.cached_tokens, sources.tokens),
+        ):
+            is_too_low = any(found.get(word, 0) < number for word, number in least.items())
+            if is_too_low or (is_exact and found != dict(least)):
+                what = f"are {found!a}, but the request rows give {dict(least)!a}; run again"
+                raise place.broken(f"reuse.{name}", what)
+        counted: list[tuple[str, int, int]] = [
+            ("evictions", evictions, reuse.num_evictions),
+            ("reuse.lookups", reuse.lookups.get(ReuseVerdict.REUSED, 0), sum(reuse.hits.values())),
+        ]
+        if self._config.trace != "off":
+            counted.append(("reuse.prefill_rows", reuse.prefill_rows, self._steps.prefill_rows))
+        for name, said, expected in counted:
+            if said != expected:
+                raise place.broken(name, f"say {said}, but other figures give {expected}; run again")
+
 
 def summary_of(
-    config: SimulationConfig, tally: ServedTally, steps: StepFigures, makespan_us: int, evictions: int
+    config: SimulationConfig,
+    tally: ServedTally,
+    steps: StepFigures,
+    makespan_us: int,
+    evictions: int,
+    reuse: ReuseTotals | None = None,
 ) -> dict[str, Any]:
     """The figures of a summary row."""
     slos = config.slos
@@ -124,7 +163,7 @@ def summary_of(
         slos=Slos(slos.ttft_us, slos.tpot_us, slos.e2e_us),
         largest_gap_slo=slos.largest_gap_us,
     )
-    return {**summary, "evictions": evictions}
+    return {**summary, "evictions": evictions, "reuse": None if reuse is None else reuse.as_json()}
 
 
 class _Taken(NamedTuple):
@@ -133,6 +172,7 @@ class _Taken(NamedTuple):
     steps: StepFigures
     makespan_us: int
     evictions: int
+    reuse: ReuseTotals | None
 
 
 def _taken(values: dict[str, Any], place: Place) -> _Taken:
@@ -147,7 +187,17 @@ def _taken(values: dict[str, Any], place: Place) -> _Taken:
     for name, value in counts.items():
         if type(value) is not int or value < 0:
             raise place.broken(name, f"is {value!a}, and must be a whole number from 0 on; run again")
-    return _Taken(StepFigures(**cast("dict[str, Any]", figures)), whole["makespan_us"], values["evictions"])
+    reuse = _reuse(values.get("reuse"), place)
+    return _Taken(StepFigures(**cast("dict[str, Any]", figures)), whole["makespan_us"], values["evictions"], reuse)
+
+
+def _reuse(value: object, place: Place) -> ReuseTotals | None:
+    if value is None:
+        return None
+    try:
+        return msgspec.convert(value, ReuseTotals)
+    except msgspec.ValidationError as error:
+        raise place.broken("reuse", f"is broken ({error}); run again") from None
 
 
 _COUNTS: Final = ("num_steps", "num_idle", "busy_us", "idle_us", "kv_peak", "num_waiting_peak")

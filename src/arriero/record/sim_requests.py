@@ -1,14 +1,16 @@
 """Rules of request rows in arriero's own mode: what one keeps by itself, and what all of them say together."""
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from arriero.metrics.served import Outcome, ServedTally
 from arriero.metrics.window import measured_window
 from arriero.record.lab_place import Place
 from arriero.record.sim_rows import SimRequestRow
-from arriero.record.simulation_config import Blocks, Measured, SimulationConfig, Slots
+from arriero.record.simulation_config import Blocks, Cells, Measured, SimulationConfig, Slots
 
 
 def check_sim_request(row: SimRequestRow, config: SimulationConfig, place: Place) -> None:
@@ -28,12 +30,31 @@ def check_sim_request(row: SimRequestRow, config: SimulationConfig, place: Place
         place.require(row, {"recomputed_tokens": 0})
 
 
+@dataclass(slots=True)
+class Sources:
+    """Where the cached tokens of first starts came from, by its word: how many requests, how many tokens."""
+
+    hits: Counter[str] = field(default_factory=Counter[str])
+    tokens: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, row: SimRequestRow) -> None:
+        """Count one row."""
+        if row.prefix is not None:
+            self.hits[str(row.prefix)] += 1
+            self.tokens[str(row.prefix)] += row.cached_tokens
+
+
 class SimRequestSums:
-    """Numbers, identities and the tally of the rows so far."""
+    """Numbers, identities and the tally of the rows so far.
+
+    Attributes:
+        sources: of cached tokens.
+    """
 
     def __init__(self, window: Measured | None) -> None:
         """Start from nothing."""
         self.tally = ServedTally()
+        self.sources = Sources()
         self._window = window
         self._tokens: _WindowTokens | None = None
         self._names: set[str] = set()
@@ -66,6 +87,7 @@ class SimRequestSums:
         self._before = key
         self._names.add(row.request_id)
         self.tally.add(row.served, row.token_at_us)
+        self.sources.add(row)
         self.last_finish = max(self.last_finish, row.finished_at_us or 0)
         if self._first_arrival is None:
             self._first_arrival = row.arrival_at_us
@@ -110,9 +132,9 @@ def _check_order(row: SimRequestRow, place: Place) -> None:
         ("finished_at_us", row.finished_at_us),
     )
     before = 0
-    for field, at in moments:
+    for name, at in moments:
         if at is not None and at < before:
-            raise place.broken(field, f"{at} lies before {before}, the moment before it; run again")
+            raise place.broken(name, f"{at} lies before {before}, the moment before it; run again")
         before = before if at is None else at
     if any(later < earlier for earlier, later in pairwise(row.token_at_us)):
         raise place.broken("token_at_us", "go back in time; run again")
@@ -140,12 +162,14 @@ def _check_outcome(row: SimRequestRow, place: Place) -> None:
 
 def _check_cache(row: SimRequestRow, config: SimulationConfig, place: Place) -> None:
     kv = config.kv
-    has_cache = isinstance(kv, Blocks) and kv.prefix_cache
+    has_cache = kv.prefix_cache if isinstance(kv, Blocks) else isinstance(kv, Cells) and kv.reuse is not None
     if row.looked_up and not has_cache:
         raise place.broken("looked_up", "is true, but the configuration has no prefix cache; run again")
     if row.cached_tokens and not row.looked_up:
         raise place.broken("cached_tokens", "come from no lookup; run again")
     if row.cached_tokens > row.prompt_tokens:
         raise place.broken("cached_tokens", f"are more than the prompt's {row.prompt_tokens}; run again")
+    if (row.cached_tokens > 0) != (row.prefix is not None):
+        raise place.broken("prefix", f"does not go with {row.cached_tokens} cached tokens; run again")
     if isinstance(kv, Blocks) and row.cached_tokens % kv.block_size:
         raise place.broken("cached_tokens", f"are no whole blocks of {kv.block_size}; run again")

@@ -12,9 +12,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from arriero.core.events import PrefixSource
 from arriero.metrics.latency import Life
 from arriero.metrics.served import Outcome, Served
 from arriero.metrics.steps import StepFigures
+from arriero.record.sim_reuse import ReuseTotals
 from arriero.record.strict import Count, Name, Positive
 
 SCHEMA: Final = "arriero-simulator-v1"
@@ -62,6 +64,7 @@ class SimRequestRow(_Row, frozen=True, kw_only=True):
     Attributes:
         cached_tokens: of the prompt, taken over at the first start.
         looked_up: whether a prefix cache was asked.
+        prefix: where the cached tokens came from; null without any.
         reason: why it was rejected or cancelled; null otherwise.
     """
 
@@ -75,6 +78,7 @@ class SimRequestRow(_Row, frozen=True, kw_only=True):
     max_new_tokens: Count
     outcome: Outcome
     preemptions: Count
+    prefix: PrefixSource | None = None
     prefix_group: str | None
     prompt_tokens: Count
     reason: Name | None
@@ -110,6 +114,7 @@ class SimTotals(NamedTuple):
     ended_at_us: int  # the clock
     steps: StepFigures
     evictions: int = 0  # cached blocks or runs that had to go
+    reuse: ReuseTotals | None = None  # of cells with reuse
 
 
 SimRow: TypeAlias = StepRow | SimRequestRow

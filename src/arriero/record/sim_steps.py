@@ -71,6 +71,7 @@ class StepSums:
     num_steps: int = 0
     preempted: int = 0
     decode_rows: int = 0
+    prefill_rows: int = 0
     _rows: int = 0
     _row_us: int = 0
     _busy_us: int = 0
@@ -91,6 +92,7 @@ class StepSums:
         self.num_steps += 1
         self.preempted += row.preempted
         self.decode_rows += row.decode_rows
+        self.prefill_rows += row.prefill_rows
         self._rows += num_rows
         self._row_us += num_rows * duration
         self._busy_us += duration

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from arriero.core.config import RETAINED_UNIFIED
 from arriero.core.errors import DataError
 from arriero.record.strict import Count, Name, Positive, convert, read_table
 
@@ -19,18 +20,66 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A table of the file."""
 
 
+class Reuse(_Part, frozen=True, kw_only=True):
+    """Prompts start from what was computed before for the same beginning; needs prompts whose tokens are known.
+
+    Attributes:
+        cache_scope: who shares: one session's requests, those of one key, or all. A workload has no keys: requests of
+            one `prefix_group` are those of one key, and those without a group those of another one.
+        session_reuse: the published rules of sessions: whole runs, or common beginnings too; with that scope only.
+        lcp_min_tokens: the shortest common beginning that `session_reuse = "lcp"` takes.
+        reuse_regenerate: whether a prompt that was computed whole is reused up to its last token.
+        retained: sequence ids beside those that run; None: 56 in the unified layout, else none.
+        retained_ttl_us: how long an unused run is kept; None: without limit.
+        host_tokens: room for runs that had to leave the cells, in tokens.
+        keeps_answers: whether decoded tokens are reused, too; false as in exact mode, which keeps prompts only and
+            computes at least two tokens of each.
+        follows: whether a request waits for a beginning that another prompt is computing.
+        answers_return: whether the next turn of a conversation repeats the answer that was given, as that of a client
+            does; false if its prompt has an answer that was made up, as a load generator sends it.
+    """
+
+    cache_scope: Literal["session", "key", "global"] = "global"
+    session_reuse: Literal["off", "exact", "lcp"] = "off"
+    lcp_min_tokens: Positive = 32
+    reuse_regenerate: bool = True
+    retained: Count | None = None
+    retained_ttl_us: Positive | None = None
+    host_tokens: Count = 0
+    keeps_answers: bool = True
+    follows: bool = True
+    answers_return: bool = True
+
+
 class Cells(_Part, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     """llama.cpp's memory: one cell is one token position.
 
     Attributes:
-        num_cells: cells in all.
-        sequence_limit: positions that one sequence may hold; None for all of them.
+        num_cells: cells in all; in the separate layout each sequence id has an equal part of them.
+        layout: one pool for all sequences, or a stream for each.
+        sequence_limit: positions that one sequence may hold; None for all that it can.
         headroom_per_sequence: cells kept free for each running sequence when another one starts.
+        reuse: None: every prompt is computed whole.
     """
 
     num_cells: Positive
+    layout: Literal["unified", "separate"] = "unified"
     sequence_limit: Positive | None = None
     headroom_per_sequence: Count = 8
+    reuse: Reuse | None = None
+
+    @property
+    def retained(self) -> int:
+        """Sequence ids beside those that run."""
+        if self.reuse is None:
+            return 0
+        usual = RETAINED_UNIFIED if self.layout == "unified" else 0
+        return usual if self.reuse.retained is None else self.reuse.retained
+
+    def limit_of(self, sequences: int) -> int:
+        """Positions of one sequence, if so many run at once."""
+        stream = self.num_cells if self.layout == "unified" else self.num_cells // (sequences + self.retained)
+        return stream if self.sequence_limit is None else self.sequence_limit
 
 
 class Blocks(_Part, frozen=True, kw_only=True, tag_field="kind", tag="blocks"):
@@ -189,8 +238,7 @@ def _unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
     """Fields that must go together: a name, whether they do, and what is wrong otherwise."""
     kv, limits = config.kv, config.limits
     if isinstance(kv, Cells):
-        fits = kv.sequence_limit is None or kv.sequence_limit <= kv.num_cells
-        yield "kv.sequence_limit", fits, "is above kv.num_cells; lower it"
+        yield from _cells_unlike(config, kv)
     if isinstance(kv, Blocks):
         shares = kv.prefix_cache or not kv.share_within_step
         yield "kv.share_within_step", shares, "needs kv.prefix_cache = true; set it"
@@ -200,3 +248,18 @@ def _unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
     for name in ("prefill_rows_per_step", "prefill_rows_per_seq"):
         cuts = limits.chunked_prefill or getattr(limits, name) is None
         yield f"limits.{name}", cuts, "cuts prompts, so it goes with chunked_prefill = true; take it out"
+
+
+def _cells_unlike(config: SimulationConfig, kv: Cells) -> Iterator[tuple[str, bool, str]]:
+    limits = config.limits
+    ids = limits.sequences + kv.retained
+    stream = kv.num_cells if kv.layout == "unified" else kv.num_cells // ids
+    yield "kv.num_cells", stream >= 1, f"is below one cell for each of {ids} sequence ids; raise it"
+    where = "kv.num_cells" if kv.layout == "unified" else f"the {stream} cells of one sequence id"
+    fits = kv.sequence_limit is None or kv.sequence_limit <= stream
+    yield "kv.sequence_limit", fits, f"is above {where}; lower it"
+    if kv.reuse is not None:
+        goes = kv.reuse.session_reuse == "off" or kv.reuse.cache_scope == "session"
+        yield "kv.reuse.session_reuse", goes, 'goes with cache_scope = "session"; set it'
+        is_live = (config.planner, config.start_rule) == ("decode-first", "continuous") and limits.chunked_prefill
+        yield "kv.reuse", is_live, "goes with decode-first, a continuous start rule and chunked prefill; set them"

@@ -35,8 +35,14 @@ TRACE_EVENTS: Final = MappingProxyType({
     # requests that lose their slot, fail or are turned away
     "request_preempted": ("request", "seq_id", "iter", "cause", "n_computed"),
     "request_resumed": ("request", "seq_id", "iter"),
+    "request_moved": ("request", "seq_id", "to_seq_id", "iter"),
     "request_failed": ("request", "seq_id", "iter", "code"),
     "request_rejected": ("request", "error"),
+    # what stays in KV after its request
+    "prefix_reused": ("request", "seq_id", "n_tokens", "source"),
+    "resident_slot_created": ("seq_id", "n_tokens"),
+    "resident_slot_evicted": ("seq_id", "iter"),
+    "resident_slot_cleared_teardown": ("seq_id",),
     # cancels of running requests
     "cancel_requested": ("seq", "budget", "cancel_after"),
     "cancel_observed": ("seq", "iter", "n_decoded"),

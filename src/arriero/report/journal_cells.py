@@ -1,11 +1,13 @@
 """HeldCells: how many KV cells the sequences of a journal hold.
 
 A sequence that starts takes the places of its whole prompt, and of its answer so far if it is resumed.
+One whose run is kept for reuse after its request has ended is not cleared, and so still counts; cells that sequences
+share count for each of them.
 """
 
 from typing import Final
 
-from arriero.record.journal_parts import AdmittedRow, Dropped, EventRow, OutcomeRow, PlannedRow, Trimmed
+from arriero.record.journal_parts import AdmittedRow, Dropped, EventRow, MovedAway, OutcomeRow, PlannedRow, Trimmed
 
 _COMPUTED: Final = frozenset({"sampled", "counted"})
 
@@ -54,6 +56,9 @@ class HeldCells:
                     lengths[sequence] = 0
                 case Trimmed(sequence=sequence, length=length):
                     lengths[sequence] = length
+                case MovedAway(source=source, sequence=sequence):
+                    lengths.pop(sequence, None)
+                    self._set(sequence, self._lengths.get(source, 0))
                 case AdmittedRow(sequence=sequence):
                     lengths.pop(sequence, None)
                 case _:

@@ -5,11 +5,12 @@ arrives. `check_fits` is asked at the door as well, and again by `Scheduler.subm
 `FitCheck` in its place. A `StartRule` is asked in each step, before memory is.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from arriero.core.errors import ContextTooLong, InvalidRequest, QueueFull
+from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest, QueueFull
 from arriero.core.request import Request
 
 
@@ -45,12 +46,26 @@ FitCheck: TypeAlias = Callable[[Request, int], None]
 class StartRule(Protocol):
     """May a waiting request take a slot now, if memory has one."""
 
+    @property
+    def most_running(self) -> int:
+        """Requests that it lets run at once, at most."""
+        ...
+
     def may_start(self, num_running: int, num_started: int) -> bool:
         """`num_running` requests hold a slot; `num_started` of them took it in this step."""
         ...
 
 
-class Continuous:
+class _Unbounded:
+    """As many as memory has slots."""
+
+    @property
+    def most_running(self) -> int:
+        """No bound of its own."""
+        return sys.maxsize
+
+
+class Continuous(_Unbounded):
     """Whenever a slot is free."""
 
     def may_start(self, num_running: int, num_started: int) -> bool:
@@ -59,7 +74,32 @@ class Continuous:
         return True
 
 
-class AllSlotsFree:
+class AtMost:
+    """Whenever fewer than so many run: other slots are there for runs whose requests have ended."""
+
+    def __init__(self, most_running: int) -> None:
+        """`most_running` is at least 1.
+
+        Raises:
+            ConfigError: it is less, so nobody could ever start.
+        """
+        if most_running < 1:
+            message = f"at most {most_running} requests may run at once, so none ever could; at least 1 must"
+            raise ConfigError(message)
+        self._most_running = most_running
+
+    @property
+    def most_running(self) -> int:
+        """The bound."""
+        return self._most_running
+
+    def may_start(self, num_running: int, num_started: int) -> bool:
+        """Below the bound."""
+        del num_started
+        return num_running < self._most_running
+
+
+class AllSlotsFree(_Unbounded):
     """Static batching: a group starts together when all of the one before have ended."""
 
     def may_start(self, num_running: int, num_started: int) -> bool:
@@ -69,6 +109,11 @@ class AllSlotsFree:
 
 class OneAtATime:
     """Nobody beside another one."""
+
+    @property
+    def most_running(self) -> int:
+        """One."""
+        return 1
 
     def may_start(self, num_running: int, num_started: int) -> bool:
         """When nobody runs."""

@@ -22,6 +22,20 @@ class DecodeGiven(Progress):
 
     lag: ClassVar[int] = 0
 
+    @property
+    def known(self) -> Sequence[TokenId]:
+        """The prompt: nothing else is kept."""
+        return self.request.prompt
+
+    @property
+    def computed(self) -> None:
+        """The memories of these simulations find prompts by themselves."""
+
+    @property
+    def num_reusable(self) -> int:
+        """The whole prompt, since the first token comes from a row after it."""
+        return self.num_prompt
+
     def chunk(self, num_rows: int) -> PrefillChunk:
         """The next `num_rows` known tokens as a row of a plan; emitted ones are 0."""
         start = self.num_computed

@@ -5,15 +5,15 @@ the batch, prefill rows, slots and KV. Nothing that it has taken is ever given u
 """
 
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from arriero.core.errors import ConfigError
 from arriero.core.ids import SequenceId
 from arriero.core.plan import Cap, Deferral, Deferred, PrefillChunk, Row, StepShape
 from arriero.kv.protocol import PrefixHit
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.room import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +37,6 @@ class PrefillBudget:
 
 
 UNMETERED = PrefillBudget()
-
-
-class Room(Protocol):
-    """What the draft asks of its scheduler: places in KV memory, at the expense of others if need be."""
-
-    def lookup(self, progress: Progress) -> PrefixHit:
-        """How much of a waiting request's prompt is in memory already; changes nothing."""
-        ...
-
-    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
-        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
-
-        `hit` is what `lookup` has just said; None looks it up.
-        """
-        ...
-
-    def promise(self, row: PrefillChunk) -> None:
-        """The step has taken a stretch of a prompt."""
-        ...
-
-    def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
-        """One more place for each of several running requests in turn, if nobody has to yield; else no change."""
-        ...
-
-    def extend(self, progress: Progress, taken: Container[SequenceId]) -> Deferral | None:
-        """One more place for a running request, or why there is none.
-
-        May preempt others whose sequence is not in `taken`, or the request itself, which has then yielded.
-        """
-        ...
 
 
 class StepDraft:
@@ -132,10 +102,10 @@ class StepDraft:
         """Take the one row of a decoding request; None if taken."""
         # `lack` written out: once a row, in every step of the live engine.
         if self._rows_left < 1 or self._sequences_left < 1:
-            return self._defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.SEQUENCES)
+            return self.defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.SEQUENCES)
         reason = self._room.extend(progress, self._rows)
         if reason is not None:
-            return self._defer(progress, reason)
+            return self.defer(progress, reason)
         row = progress.decode_row()
         self._rows[row.sequence_id] = row
         self._rows_left -= 1
@@ -166,14 +136,36 @@ class StepDraft:
         remaining = progress.num_remaining
         num_rows = min(remaining, self._chunk_limit(remaining), remaining if limit is None else limit)
         if num_rows < 1:
-            return self._defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.PREFILL_BUDGET)
+            return self.defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.PREFILL_BUDGET)
         self._take(progress, num_rows)
         return None
 
-    def start(self, progress: Progress) -> Deferral | None:
-        """Give a waiting request a slot; its prompt rows are a matter of `prefill`."""
-        reason = self._room.admit(progress)
-        return None if reason is None else self._defer(progress, reason)
+    def closed_to_all(self) -> Deferral | None:
+        """Why nobody can start any more in this step, whoever it is; None if somebody may."""
+        return self._room.closed_to_all()
+
+    def lookup(self, progress: Progress) -> PrefixHit:
+        """How much of a waiting request's prompt is in memory already."""
+        return self._room.lookup(progress)
+
+    def foreseen(self, progress: Progress) -> int:
+        """How much of it will be, once the prompts that are being computed now are."""
+        return self._room.foreseen(progress)
+
+    def start(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
+        """Give a waiting request a slot; its prompt rows are a matter of `prefill`.
+
+        `hit` is what `lookup` has just said; None looks it up.
+        """
+        reason = self._room.admit(progress, hit)
+        return None if reason is None else self.defer(progress, reason)
+
+    def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
+        """As `start`, of a request before which another one waits; one that does not fit is offered again at its turn.
+
+        So it is not counted as deferred here.
+        """
+        return self._room.overtake(progress, hit)
 
     def start_whole(self, progress: Progress) -> Deferral | None:
         """Give a waiting request a slot and compute its whole prompt in this step, or say why not and change nothing.
@@ -182,18 +174,14 @@ class StepDraft:
         """
         if self._sequences_left < 1 and progress.num_known <= self._rows_left:
             # Rows would do, whatever the cache holds: nothing has to be looked up for all who wait behind the last one.
-            return self._defer(progress, Deferral.SEQUENCES)
+            return self.defer(progress, Deferral.SEQUENCES)
         hit = self._room.lookup(progress)
         num_rows = progress.num_known - hit.num_tokens
         reason = self.lack(num_rows) or self._room.admit(progress, hit)
         if reason is not None:
-            return self._defer(progress, reason)
+            return self.defer(progress, reason)
         self._take(progress, num_rows)
         return None
-
-    def hit_of(self, progress: Progress) -> int:
-        """Tokens of a waiting request's prompt that are in memory already."""
-        return self._room.lookup(progress).num_tokens
 
     def defer_all(self, reason: Deferral, number: int) -> None:
         """Count candidates that nobody needs to look at one by one."""
@@ -239,7 +227,8 @@ class StepDraft:
             return Deferral.ROWS
         return Deferral.SEQUENCES if self._sequences_left < 1 else None
 
-    def _defer(self, progress: Progress, reason: Deferral) -> Deferral:
+    def defer(self, progress: Progress, reason: Deferral) -> Deferral:
+        """Count a candidate that is not taken, and name it if that was asked for; returns the reason."""
         self.deferrals[reason] = self.deferrals.get(reason, 0) + 1
         if self._deferred is not None:
             self._deferred.append(Deferred(progress.request.request_id, reason))

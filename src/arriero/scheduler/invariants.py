@@ -28,8 +28,12 @@ def check_scheduler(scheduler: Scheduler) -> None:
     rules = (
         (len(set(held)) == len(held), "two requests hold one sequence"),
         (usage.sequences_held == len(running), "sequences held and requests running differ"),
-        (usage.active_cells == cells, "cells held and tokens that need a place differ"),
-        (usage.active_cells + usage.free_cells == usage.num_cells, "used and free cells do not add up to all"),
+        (usage.held_tokens == cells, "places held and tokens that need a place differ"),
+        (usage.active_cells <= usage.held_tokens, "more cells are held than there are tokens in them"),
+        (
+            usage.active_cells + usage.retained_cells + usage.free_cells == usage.num_cells,
+            "active, retained and free cells do not add up to all",
+        ),
         (alive == set(map(id, view.alive)), "a request is alive but neither waits nor runs, or the reverse"),
         (len(view.alive) == len(running) + len(waiting), "a request waits and runs at once"),
         (all(progress.state is RequestState.WAITING for progress in waiting), "a waiting request is in another state"),
@@ -37,6 +41,10 @@ def check_scheduler(scheduler: Scheduler) -> None:
         (
             all(progress.num_remaining >= progress.lag for progress in running),
             "a running request has nothing left to compute",
+        ),
+        (
+            all(0 <= progress.num_computed <= progress.num_known for progress in running),
+            "a running request has more computed tokens than known ones",
         ),
         (
             # Where decode rows give their own token, one without allowed output lives until its prompt is computed.

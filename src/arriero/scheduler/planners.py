@@ -12,6 +12,7 @@ from arriero.core.plan import Deferral
 from arriero.core.request import RequestState
 from arriero.scheduler.draft import StepDraft
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.starts import InOrder, Starts
 from arriero.scheduler.waiting import WaitingQueue
 
 _SHORTEST_CUT = 3
@@ -36,13 +37,16 @@ class DecodeFirst:
     """Every decoding request gets its row, then prompts share what is left, oldest admission first.
 
     A slot and KV decide whether a waiting request starts, not rows: one that finds no row left begins in the next step.
-    A head that does not fit keeps those behind it waiting, so nobody is overtaken.
     """
+
+    def __init__(self, starts: Starts | None = None) -> None:
+        """`starts` offers the waiting requests; in order, unless it is given."""
+        self._starts: Starts = InOrder() if starts is None else starts
 
     def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
         """Decode rows, then admissions, then prompt rows."""
         decode_all(draft, running)
-        start_in_order(draft, waiting)
+        self._starts.start(draft, waiting)
         for progress in running:
             if progress.state is RequestState.PREFILLING:
                 draft.prefill(progress)
@@ -82,10 +86,14 @@ class ByArrival:
 class BySlot:
     """As `DecodeFirst`, in the order of the slots instead of that of admission."""
 
+    def __init__(self) -> None:
+        """Who waits starts in order."""
+        self._starts = InOrder()
+
     def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
         """Decode rows, then admissions, then prompt rows."""
         decode_all(draft, in_slot_order(running))
-        start_in_order(draft, waiting)
+        self._starts.start(draft, waiting)
         for progress in in_slot_order(running):
             if progress.state is RequestState.PREFILLING:
                 draft.prefill(progress)
@@ -116,8 +124,12 @@ class PhasesApart:
     Keeps one bit between steps: whose turn it is.
     """
 
-    def __init__(self, *, max_chunk: int) -> None:
-        """`max_chunk` is the micro-batch: a longer chunk would be cut inside llama.cpp, at its own places.
+    def __init__(self, *, max_chunk: int, starts: Starts | None = None) -> None:
+        """Nothing is planned yet.
+
+        Args:
+            max_chunk: the micro-batch; a longer chunk would be cut inside llama.cpp, at its own places.
+            starts: offers the waiting requests; in order, unless it is given.
 
         Raises:
             ConfigError: it is below 3, which is too little to cut every prompt without a chunk of one row.
@@ -126,11 +138,12 @@ class PhasesApart:
             message = f"a micro-batch of {max_chunk} rows leaves chunks of one row; exact mode needs {_SHORTEST_CUT}"
             raise ConfigError(message)
         self._max_chunk = max_chunk
+        self._starts: Starts = InOrder() if starts is None else starts
         self._prefill_next = True
 
     def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
         """One chunk of one prompt, or every decode row."""
-        start_in_order(draft, waiting)
+        self._starts.start(draft, waiting)
         if self._prefill_next and self._prefill(draft, running):
             self._prefill_next = False
         elif self._decode(draft, running):
@@ -193,9 +206,3 @@ def decode_all(draft: StepDraft, running: Sequence[Progress]) -> int:
         if progress.state is RequestState.DECODING and draft.decode(progress) is None:
             num_rows += 1
     return num_rows
-
-
-def start_in_order(draft: StepDraft, waiting: WaitingQueue) -> None:
-    """Admit from the head of the queue until one does not fit."""
-    while (head := waiting.head()) is not None and draft.start(head) is None:
-        pass

@@ -14,11 +14,21 @@ from typing import ClassVar, Final, cast
 from arriero.core.errors import InvariantViolation
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
-from arriero.core.request import LEGAL_TRANSITIONS, CancelReason, FinishReason, Request, RequestState
+from arriero.core.request import (
+    LEGAL_TRANSITIONS,
+    BlankTokens,
+    CancelReason,
+    FinishReason,
+    Request,
+    RequestState,
+)
 
 _NewRow = Callable[[type[DecodeRow], tuple[Request, SequenceId, int, TokenId]], DecodeRow]
 new_row: Final = cast("_NewRow", tuple.__new__)  # pyright: ignore[reportUnknownMemberType] - typeshed: unknown items
 """Makes a named tuple of its fields without its own Python call: there is one for each running request and step."""
+
+UNSAID: Final[TokenId] = -1
+"""Stands for a token of an answer that is only counted."""
 
 
 class Progress:
@@ -87,9 +97,25 @@ class Progress:
         return max(0, self.num_prompt - self.num_computed)
 
     @property
+    def known(self) -> Sequence[TokenId]:
+        """The known tokens, not to be changed; where answers are only counted, those of the prompt."""
+        return self._known
+
+    @property
+    def computed(self) -> Sequence[TokenId] | None:
+        """The tokens whose KV is present, from the first one on, as far as anybody said them; None if none are known.
+
+        O(computed).
+        """
+        if isinstance(self.request.prompt, BlankTokens):
+            return None
+        tokens = self._known[: self.num_computed]
+        return tokens[: self.num_prompt] if tokens and tokens[-1] == UNSAID else tokens
+
+    @property
     def num_reusable(self) -> int:
-        """Leading prompt tokens that may come from a cache: the last known token must be computed for its logits."""
-        return min(self.num_prompt, self.num_known - self.lag)
+        """Leading known tokens that may come from a cache: the last one must be computed for its logits."""
+        return self.num_known - self.lag
 
     @property
     def held_sequence(self) -> SequenceId:
@@ -105,6 +131,10 @@ class Progress:
         self.sequence_id = sequence_id
         self.admission = admission
         self.num_computed = num_cached
+
+    def move(self, sequence_id: SequenceId) -> None:
+        """Go on in another slot, to which everything computed was moved."""
+        self.sequence_id = sequence_id
 
     def preempt(self) -> None:
         """Lose the slot and what was computed; the tokens stay known."""
@@ -146,7 +176,7 @@ class Progress:
         return None
 
     def count(self, row: Row, times: int) -> FinishReason | None:
-        """A row was computed, a decode row `times` in a row, and its tokens are counted as 0.
+        """A row was computed, a decode row `times` in a row, and nobody says which tokens it gave.
 
         Returns why the last one was the last, or None.
         """
@@ -155,7 +185,7 @@ class Progress:
             return reason
         if self.state is not RequestState.DECODING:
             self._move_to(RequestState.DECODING)
-        self._known += (0,) * times
+        self._known += (UNSAID,) * times
         self.num_computed += times - 1
         self.num_known += times
         return FinishReason.LENGTH if self.num_known >= self.num_allowed else None

@@ -1,15 +1,13 @@
-"""Scheduler: four verbs, values in, values out, the time as an argument.
+"""Scheduler: verbs between whose calls nothing happens; values in, values out, the time as an argument.
 
-    ((submit | cancel)* plan [commit])*
+    ((submit | cancel | tend)* plan [commit])* close
 
 A plan with rows is committed before any other verb; a plan without rows needs no commit; `now` never goes back.
 The live engine and the simulator are two short loops over one object of this class.
 """
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import assert_never
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
 
 from arriero.core.errors import CallerError, CallOrderError, ConfigError, InvalidRequest, StepFailed
 from arriero.core.events import (
@@ -17,11 +15,15 @@ from arriero.core.events import (
     Event,
     PreemptionCause,
     Rejected,
+    RetainedAction,
+    RetainedReport,
+    harmed_sequence,
 )
 from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
 from arriero.core.plan import (
     BatchPlan,
     Counted,
+    Deferral,
     Failed,
     Interrupted,
     NoRoom,
@@ -31,74 +33,23 @@ from arriero.core.plan import (
     SimulatedOutcome,
 )
 from arriero.core.request import FinishReason, Request
-from arriero.kv.protocol import KvManager, KvUsage
-from arriero.scheduler.admission import Continuous, FitCheck, StartRule, check_fits
-from arriero.scheduler.cancels import CancelCounts
-from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
+from arriero.kv.protocol import KvManager
+from arriero.kv.reuse import CachePicture, EvictionCause, RetainedRun
+from arriero.scheduler.draft import UNMETERED, StepDraft
 from arriero.scheduler.lives import Lives
 from arriero.scheduler.planners import Planner
 from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.rules import LIVE_RULES, SchedulerLimits, SchedulerRules
 from arriero.scheduler.slots import Slots
+from arriero.scheduler.views import SchedulerSnapshot, SchedulerView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerLimits:
-    """What a step may take.
+class Tended(NamedTuple):
+    """What an action on the retained runs came to."""
 
-    Attributes:
-        num_rows: rows of one batch; at least the number of sequences, so that every decoder always has its row.
-        budget: prompt rows of one step.
-        headroom_per_sequence: cells that must stay free for each running request when another one starts.
-        num_sequences: sequences of one step, where that is less than may run at once.
-    """
-
-    num_rows: int
-    budget: PrefillBudget = UNMETERED
-    headroom_per_sequence: int = 8
-    num_sequences: int = sys.maxsize
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerRules:
-    """What a request is taken to be; the defaults are those of the live engine.
-
-    Attributes:
-        fits: refuses requests that can never run.
-        start: when a waiting request may take a slot.
-        progress: makes the mutable half of a request, and so decides which step gives the first token.
-        names_deferred: whether plans list who was not taken, beside the counts.
-    """
-
-    fits: FitCheck = check_fits
-    start: StartRule = field(default_factory=Continuous)
-    progress: Callable[[Request, tuple[int | float, ...]], Progress] = Progress
-    names_deferred: bool = False
-
-
-LIVE_RULES = SchedulerRules()
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerSnapshot:
-    """Frozen figures of one moment."""
-
-    step: StepNumber
-    num_waiting: int
-    num_running: int
-    kv: KvUsage
-    cancels: CancelCounts
-    num_early_cancels: int
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerView:
-    """The live parts, for `check_scheduler`; nobody else may hold on to them."""
-
-    kv: KvManager
-    alive: tuple[Progress, ...]
-    running: tuple[Progress, ...]
-    waiting: tuple[Progress, ...]
+    report: RetainedReport
+    events: tuple[Event, ...]
 
 
 class Scheduler:
@@ -116,26 +67,28 @@ class Scheduler:
         """Start empty; all parts belong to this scheduler from now on.
 
         Raises:
-            ConfigError: a step has fewer rows than there are sequences.
+            ConfigError: a step has fewer rows than requests may run at once.
         """
         usage = kv.usage()
-        num_sequences = usage.sequences_free + usage.sequences_held + usage.sequences_quarantined
-        if limits.num_rows < num_sequences:
-            message = f"{limits.num_rows} rows a step cannot serve {num_sequences} sequences; each needs one"
+        num_ids = usage.sequences_free + usage.sequences_held + usage.sequences_quarantined
+        num_running = min(num_ids, rules.start.most_running)
+        if limits.num_rows < num_running:
+            message = f"{limits.num_rows} rows a step cannot serve {num_running} sequences; each needs one"
             raise ConfigError(message)
         self._kv = kv
         self._planner = planner
         self._policy = policy
         self._limits = limits
         self._rules = rules
-        self._slots = Slots(kv, policy, rules.start, limits.headroom_per_sequence)
+        self._slots = Slots(kv, policy, rules, limits.headroom_per_sequence)
         self._lives = Lives(self._slots)
         self._step: StepNumber | None = None  # None: nothing was planned yet
         self._num_arrivals = 0
+        self._num_followers = 0  # of the last plan
         self._uncommitted: BatchPlan | None = None
         self._now: Time | None = None
 
-    # ── the four verbs ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the verbs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, request: Request, now: Time) -> tuple[Event, ...]:
         """Take a request.
@@ -167,12 +120,14 @@ class Scheduler:
         return self._slots.take_events()
 
     def plan(self, now: Time) -> BatchPlan:
-        """Compose the next step: time-outs, cancels of running requests, then whatever the planner finds."""
+        """Compose the next step: time-outs, cancels of running requests, a move, then whatever the planner finds."""
         self._enter("plan", now)
         self._step = self._next_step()
         self._slots.begin_step(self._step)
         self._lives.expire(now)
         self._lives.observe_cancels(self._step, now)
+        if self._rules.holes is not None:
+            self._slots.close_hole(self._rules.holes)
         budget = UNMETERED if self._step == 0 else self._limits.budget
         draft = StepDraft(
             self._slots,
@@ -182,6 +137,7 @@ class Scheduler:
             names_deferred=self._rules.names_deferred,
         )
         self._planner.fill(draft, self._slots.running, self._slots.waiting)
+        self._num_followers = draft.deferrals.get(Deferral.PREFIX, 0)
         rows = draft.rows()
         if not rows and len(self._slots.waiting):
             self._give_up_if_out_of_service()
@@ -227,7 +183,31 @@ class Scheduler:
                 assert_never(outcome)
         for op in outcome.refused:
             self._kv.refuse(op)
-            self._move_away(op.sequence_id)
+            self._move_away(harmed_sequence(op))
+        return self._slots.take_events()
+
+    def tend(self, action: RetainedAction, now: Time) -> Tended:
+        """Save, restore or erase all retained runs together; who runs goes on."""
+        self._enter("tend", now)
+        match action:
+            case RetainedAction.SAVE:
+                report = RetainedReport(*self._kv.save_retained())
+            case RetainedAction.RESTORE:
+                report = _report([run for run in self._kv.retained() if run.key is not None])
+            case RetainedAction.ERASE:
+                report = _report(self._kv.retained())
+                self._kv.clear_retained(EvictionCause.ERASED)
+            case _:
+                assert_never(action)
+        return Tended(report, self._slots.take_events())
+
+    def close(self, now: Time) -> tuple[Event, ...]:
+        """The end of a run, after its last step: the host store gets what it lacks, then all retained runs go."""
+        self._enter("close", now)
+        if self._rules.reuse is not None:
+            if self._rules.reuse.host_tokens:
+                self._kv.save_retained()
+            self._kv.clear_retained(EvictionCause.TEARDOWN)
         return self._slots.take_events()
 
     # ── what others may see ─────────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +226,14 @@ class Scheduler:
             kv=self._kv.usage(),
             cancels=self._lives.cancels.counts,
             num_early_cancels=self._lives.cancels.num_early,
+            num_deferred_prefix=self._num_followers,
+            reuse=self._kv.reuse_figures(),
+            reuse_overtakes=self._slots.num_overtakes,
         )
+
+    def picture(self) -> CachePicture | None:
+        """All that is retained, for people to look at; None where nothing ever is. O(runs)."""
+        return self._kv.picture()
 
     def steady_steps(self) -> int:
         """How many steps would have the rows of the uncommitted plan, this step included, if no message came.
@@ -262,6 +249,7 @@ class Scheduler:
             and len(plan.rows) == len(self._slots.running)
             and not self._slots.has_preempted
             and not self._kv.is_resting
+            and (self._rules.holes is None or self._rules.holes.mover(self._slots.running) is None)
         )
         if plan is None or not is_steady:
             return 1
@@ -308,7 +296,7 @@ class Scheduler:
     def _give_up_if_out_of_service(self) -> None:
         """Where memory would clear none of its sequences, nobody who waits can ever start: they fail, late is worse."""
         usage = self._kv.usage()
-        if usage.sequences_quarantined and not usage.sequences_held + usage.sequences_free:
+        if usage.sequences_quarantined and not (usage.sequences_held + usage.sequences_free + usage.sequences_retained):
             reason = f"none of the {usage.sequences_quarantined} KV sequences could be cleared; restart the engine"
             for progress in tuple(self._slots.waiting):
                 self._lives.finish(progress, FinishReason.FAILED, error=StepFailed(reason, code="out_of_service"))
@@ -321,7 +309,7 @@ class Scheduler:
 
     def _take_tokens(self, plan: BatchPlan, outcome: Sampled) -> None:
         failed = {failure.sequence_id for failure in outcome.failures}
-        refused = {op.sequence_id for op in outcome.refused}
+        refused = {harmed_sequence(op) for op in outcome.refused}
         rows = [row for row in plan.rows if row.sequence_id not in failed and row.sequence_id not in refused]
         if plan.shape.prefill_chunks:
             self._slots.publish(rows)
@@ -372,8 +360,12 @@ class Scheduler:
             reason = f"no KV room for {row.num_rows} more rows, with nobody else running"
             self._lives.fail((SequenceFailure(row.sequence_id, "kv_no_room", reason),))
 
-    def _move_away(self, sequence_id: SequenceId) -> None:
-        """Whoever holds a sequence that memory would not clear starts again on another one."""
-        progress = self._lives.holder(sequence_id)
+    def _move_away(self, sequence_id: SequenceId | None) -> None:
+        """Whoever holds a sequence that memory would not clear or fill starts again, maybe on another one."""
+        progress = None if sequence_id is None else self._lives.holder(sequence_id)
         if progress is not None:
             self._slots.preempt(progress, PreemptionCause.REFUSED)
+
+
+def _report(runs: Sequence[RetainedRun]) -> RetainedReport:
+    return RetainedReport(len(runs), sum(run.length for run in runs))

@@ -2,20 +2,37 @@
 
 The one place where a request gets a sequence and loses it, so that the books of scheduler and KV manager cannot
 drift apart. Growth is on demand: a request starts when its known tokens and some headroom fit, never its whole allowed
-output. When room ends, the policy's victim goes back to waiting with its tokens kept; they are computed anew later.
+output. When room ends, the policy's victim goes back to waiting with its tokens kept; they are computed anew later, as
+far as their KV cannot be kept.
+
+What a request has computed is offered to the KV manager when it gives its sequence back:
+
+    it ended by itself, or its caller found a stop string     always
+    it was cancelled, or yielded its place                    unless runs belong to conversations that were completed
+    it failed, or memory refused or lacked what it promised   never
 """
 
 from collections.abc import Container, Sequence
 
 from arriero.core.errors import EngineFault
-from arriero.core.events import Admitted, Event, Finished, Preempted, PreemptionCause, TokenEmitted
+from arriero.core.events import (
+    Admitted,
+    Event,
+    Finished,
+    Moved,
+    Preempted,
+    PreemptionCause,
+    ReuseVerdict,
+    TokenEmitted,
+)
 from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
 from arriero.core.plan import Deferral, PrefillChunk, Row
 from arriero.core.request import CancelReason, FinishReason, RequestState
 from arriero.kv.protocol import KvManager, PrefixHit, ReleaseCause, Shortage
-from arriero.scheduler.admission import StartRule
+from arriero.scheduler.holes import Holes
 from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.rules import SchedulerRules
 from arriero.scheduler.waiting import WaitingQueue
 
 
@@ -37,16 +54,18 @@ class Slots:
         waiting: requests without a slot.
         running: requests with one, in admission order.
         events: what happened since they were last taken; written here, taken by the scheduler.
+        num_overtakes: requests that were started before an older one, on purpose.
     """
 
-    def __init__(self, kv: KvManager, policy: Policy, start_rule: StartRule, headroom_per_sequence: int) -> None:
+    def __init__(self, kv: KvManager, policy: Policy, rules: SchedulerRules, headroom_per_sequence: int) -> None:
         """Start with nobody."""
         self.waiting = WaitingQueue()
         self.running: list[Progress] = []
         self.events: list[Event] = []
+        self.num_overtakes = 0
         self._kv = kv
         self._policy = policy
-        self._start_rule = start_rule
+        self._rules = rules
         self._headroom = headroom_per_sequence
         self._num_admissions = 0
         self._step = _Step(0)
@@ -56,7 +75,7 @@ class Slots:
     def begin_step(self, step: StepNumber) -> None:
         """A new step is being planned: ids that a cancel freed in an earlier one may be used again."""
         self._step = _Step(step)
-        self._kv.begin_step()
+        self._kv.begin_step(self._now)
 
     def go_on_to(self, step: StepNumber) -> None:
         """Steps equal to the present one have been computed with it; this is the last of them."""
@@ -72,27 +91,40 @@ class Slots:
         return self._step.has_preempted
 
     def lookup(self, progress: Progress) -> PrefixHit:
-        """How much of a waiting request's prompt is in memory already; changes nothing."""
-        request = progress.request
-        return self._kv.lookup(request.prompt, request.cache_scope, progress.num_reusable)
+        """How much of what a waiting request knows is in memory already; changes nothing."""
+        tokens = self._findable(progress)
+        return self._kv.lookup(tokens, progress.request.cache_scope, min(len(tokens), progress.num_reusable))
 
-    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
-        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing.
+    def foreseen(self, progress: Progress) -> int:
+        """How much of it will be, once the prompts that are being computed now are; changes nothing."""
+        tokens = self._findable(progress)
+        return self._kv.foreseen(tokens, progress.request.cache_scope, min(len(tokens), progress.num_reusable))
+
+    def closed_to_all(self) -> Deferral | None:
+        """Why nobody can start any more in this step, whoever it is; None if somebody may.
 
         Nobody starts in a step in which somebody had to yield: the room that was made is for those who run. Nor does
         anybody beside others after `close`.
         """
         if self._step.has_preempted or (self._is_closed and self.running):
             return Deferral.KV
-        if not self._start_rule.may_start(len(self.running), self._step.num_started):
+        if not self._rules.start.may_start(len(self.running), self._step.num_started):
             return Deferral.SLOTS
+        return None
+
+    def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
+        """Give a waiting request a slot with places for all its known tokens, or say why not and change nothing."""
+        if (closed := self.closed_to_all()) is not None:
+            return closed
         headroom = self._headroom * len(self.running)
         hit = self.lookup(progress) if hit is None else hit
         started = self._kv.start(progress.request.request_id, progress.num_known, headroom, hit)
         if isinstance(started, Shortage):
             return Deferral.KV if started.missing else Deferral.SLOTS
+        is_there = started.num_cached == hit.num_tokens  # else what was found has gone meanwhile
+        self.events += self._kv.take_ops()
         self.waiting.remove(progress)
-        progress.admit(started.sequence_id, self._num_admissions, hit.num_tokens)
+        progress.admit(started.sequence_id, self._num_admissions, started.num_cached)
         self._num_admissions += 1
         self._step.num_started += 1
         self.running.append(progress)
@@ -105,9 +137,32 @@ class Slots:
                 started.previous_request_id,
                 progress.was_preempted,
                 self._now,
+                started.num_cached,
+                started.prefix,
+                hit.verdict if is_there else ReuseVerdict.NO_MATCH,
+                hit.num_matched,
             )
         )
         return None
+
+    def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
+        """As `admit`, of a request before which another one waits."""
+        reason = self.admit(progress, hit)
+        self.num_overtakes += reason is None
+        return reason
+
+    def close_hole(self, holes: Holes) -> None:
+        """Move a running request to a lower sequence id, if that pays; who waits would fill the hole instead."""
+        if self.waiting:
+            return
+        mover = holes.mover(self.running)
+        to = None if mover is None else self._kv.move_down(mover.held_sequence)
+        if mover is None or to is None:
+            return
+        sequence_id = mover.held_sequence
+        mover.move(to)
+        self.events += self._kv.take_ops()
+        self.events.append(Moved(mover.request.request_id, sequence_id, to, self._step.number, self._now))
 
     def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
         """One more place for each of several running requests in turn, if nobody has to yield; else no change."""
@@ -122,7 +177,7 @@ class Slots:
             victim = self._policy.victim([each for each in self.running if each.held_sequence not in taken])
             if victim is None:
                 return Deferral.KV
-            self.preempt(victim, PreemptionCause.NO_ROOM)
+            self.preempt(victim, PreemptionCause.NO_ROOM, keeps=self._keeps_unfinished)
             if victim is progress:
                 return Deferral.YIELDED
         return None
@@ -167,12 +222,15 @@ class Slots:
         prefilling = progress.state is RequestState.PREFILLING
         self._kv.rewind(progress.held_sequence, progress.num_known if prefilling else progress.num_computed)
 
-    def preempt(self, progress: Progress, cause: PreemptionCause) -> None:
-        """Take the slot of a running request away and let it wait at its old place."""
+    def preempt(self, progress: Progress, cause: PreemptionCause, *, keeps: bool = False) -> None:
+        """Take the slot of a running request away and let it wait at its old place.
+
+        With `keeps` its KV may stay for it, or for others, until the room is needed.
+        """
         self._step.has_preempted = True
         sequence_id = progress.held_sequence
         num_computed = progress.num_computed
-        self._release(progress, ReleaseCause.PREEMPTED)
+        self._release(progress, ReleaseCause.PREEMPTED, keeps=keeps)
         progress.preempt()
         self.waiting.add(progress)
         request_id = progress.request.request_id
@@ -193,7 +251,8 @@ class Slots:
         else:
             self._is_closed = False
             cancelled = reason is FinishReason.CANCELLED
-            self._release(progress, ReleaseCause.CANCELLED if cancelled else ReleaseCause.COMPLETED)
+            cause = ReleaseCause.CANCELLED if cancelled else ReleaseCause.COMPLETED
+            self._release(progress, cause, keeps=self._keeps(reason, cancel_reason))
         progress.finish()
         self.events.append(
             Finished(
@@ -217,11 +276,39 @@ class Slots:
 
     def take_events(self) -> tuple[Event, ...]:
         """What happened since the last call, in order."""
+        self.events += self._kv.take_ops()
         events = tuple(self.events)
         self.events.clear()
         return events
 
-    def _release(self, progress: Progress, cause: ReleaseCause) -> None:
+    # ── helpers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _findable(self, progress: Progress) -> Sequence[TokenId]:
+        """The tokens to look for: the answer of a request that resumes too, if answers are kept."""
+        reuse = self._rules.reuse
+        has_answer = progress.num_known > progress.num_prompt
+        if has_answer and reuse is not None and reuse.keeps_answers:
+            return tuple(progress.known)
+        return progress.request.prompt
+
+    @property
+    def _keeps_unfinished(self) -> bool:
+        """Whether others may start from what was not completed."""
+        return self._rules.reuse is not None and not self._rules.reuse.per_session
+
+    def _keeps(self, reason: FinishReason, cancel_reason: CancelReason | None) -> bool:
+        """Whether what a request computed may stay after this end."""
+        match reason:
+            case FinishReason.STOP | FinishReason.LENGTH:
+                return True
+            case FinishReason.CANCELLED:
+                return cancel_reason is CancelReason.STOP or self._keeps_unfinished
+            case FinishReason.ABORTED | FinishReason.FAILED:
+                return False
+
+    def _release(self, progress: Progress, cause: ReleaseCause, *, keeps: bool) -> None:
         self.running.remove(progress)
-        self._kv.release(progress.held_sequence, cause, len(self.waiting))
-        self.events.extend(self._kv.take_ops())
+        has_scope = self._rules.reuse is not None and progress.request.cache_scope is not None
+        computed = progress.computed if keeps and has_scope else None
+        self._kv.release(progress.held_sequence, cause, len(self.waiting), computed)
+        self.events += self._kv.take_ops()

@@ -106,7 +106,7 @@ def _visit(
 
 def _start(draft: StepDraft, progress: Progress, bounds: PromptBounds) -> Deferral | None:
     if bounds.oversized and progress.num_known > draft.num_rows:
-        num_rows = progress.num_known - draft.hit_of(progress)
+        num_rows = progress.num_known - draft.lookup(progress).num_tokens
         if num_rows == progress.num_known or num_rows > draft.num_rows:
             message = (
                 f"oversized unmatched prefill: request {progress.request.request_id} has {num_rows} prompt tokens to "

@@ -1,15 +1,20 @@
 """From a setup, as it stands in a journal, to a scheduler; runs of the simulator are built by the same functions."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
+from msgspec import structs
+
 from arriero.core.errors import BadJournal, ConfigError
+from arriero.core.request import Request
 from arriero.kv.block_figures import CacheRules
 from arriero.kv.blocks import BlockManager
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.places import PlaceManager
+from arriero.kv.reuse import ReuseRules
 from arriero.kv.sequence_ids import LowestFirst, PooledIds, SequenceIds
 from arriero.prefix.content import ContentIndex
 from arriero.record.journal_setup import (
@@ -22,6 +27,9 @@ from arriero.record.journal_setup import (
     DecodeFirstSetup,
     FirstComeSetup,
     FitsSetup,
+    FollowingSetup,
+    HolesSetup,
+    InOrderSetup,
     LeadersFirstSetup,
     LowestFirstSetup,
     NobodyYieldsSetup,
@@ -32,15 +40,18 @@ from arriero.record.journal_setup import (
     PooledSetup,
     PoolFits,
     RequestIdsSetup,
-    RulesSetup,
+    ReuseFirstSetup,
+    ReuseSetup,
     SequenceFits,
     Setup,
+    StartsSetup,
     StartWord,
     WholePromptsSetup,
 )
-from arriero.scheduler.admission import AllSlotsFree, Continuous, FitCheck, OneAtATime, StartRule, check_fits
+from arriero.scheduler.admission import AllSlotsFree, AtMost, Continuous, FitCheck, OneAtATime, StartRule, check_fits
 from arriero.scheduler.decode_given import DecodeGiven
 from arriero.scheduler.draft import PrefillBudget
+from arriero.scheduler.holes import Closed, Holes
 from arriero.scheduler.planners import (
     ByArrival,
     BySlot,
@@ -52,7 +63,9 @@ from arriero.scheduler.planners import (
 )
 from arriero.scheduler.policies import FirstComeFirstServed, NobodyYields, Policy
 from arriero.scheduler.progress import Progress
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits, SchedulerRules
+from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
+from arriero.scheduler.scheduler import Scheduler
+from arriero.scheduler.starts import Following, InOrder, ReuseFirst, Starts
 from arriero.scheduler.whole_prompts import ArrivalOrder, DecodesThenPrompts, PromptBounds
 from arriero.sim.fits import PoolCheck, anything_fits
 
@@ -62,29 +75,50 @@ _STARTS: Final[Mapping[StartWord, Callable[[], StartRule]]] = MappingProxyType({
     "continuous": Continuous, "all_slots_free": AllSlotsFree, "one_at_a_time": OneAtATime,
 })  # fmt: skip
 _PLAIN_PLANNERS: Final[Mapping[type[PlannerSetup], Callable[[], Planner]]] = MappingProxyType({
-    DecodeFirstSetup: DecodeFirst,
     LeadersFirstSetup: LeadersFirst,
     ByArrivalSetup: ByArrival,
     BySlotSetup: BySlot,
     CallsApartSetup: CallsApart,
 })
 """Those without numbers of their own."""
-_PROGRESS: Final = MappingProxyType({"engine": Progress, "decode_given": DecodeGiven})
+
+NewProgress: TypeAlias = Callable[[Request, tuple[int | float, ...]], Progress]
 
 
-def recorded_scheduler(setup: Setup) -> Scheduler:
+def recorded_scheduler(setup: Setup, memory: Memory, progress: NewProgress) -> Scheduler:
     """A fresh scheduler, as the setup in a journal says.
+
+    Args:
+        setup: of the journal.
+        memory: of `recorded_memory`.
+        progress: makes the progress of requests whose tokens are said; where they are only counted, it is not asked.
 
     Raises:
         BadJournal: the parts do not go together.
     """
+    with _as_bad_journal():
+        return build_scheduler(setup, memory, progress)
+
+
+def recorded_memory(setup: Setup) -> Memory:
+    """A fresh memory, as the setup in a journal says.
+
+    Raises:
+        BadJournal: the parts do not go together.
+    """
+    with _as_bad_journal():
+        return build_memory(setup)
+
+
+@contextmanager
+def _as_bad_journal() -> Generator[None]:
     try:
-        return build_scheduler(setup)
+        yield
     except ConfigError as error:
         raise BadJournal(f"no scheduler can be built from setup: {error}", field="setup") from None
 
 
-def build_scheduler(setup: Setup, memory: Memory | None = None) -> Scheduler:
+def build_scheduler(setup: Setup, memory: Memory | None = None, progress: NewProgress = Progress) -> Scheduler:
     """A fresh scheduler over a memory of this setup, which is made unless it is given.
 
     Raises:
@@ -101,7 +135,7 @@ def build_scheduler(setup: Setup, memory: Memory | None = None) -> Scheduler:
             headroom_per_sequence=limits.headroom_per_sequence,
             num_sequences=sys.maxsize if limits.num_sequences is None else limits.num_sequences,
         ),
-        rules=_rules(setup.rules),
+        rules=_rules(setup, progress),
     )
 
 
@@ -122,7 +156,7 @@ def build_memory(setup: Setup) -> Memory:
                 sequence_limit=kv.sequence_limit,
                 unified=kv.unified,
             )
-            return CellManager(layout, _ids(setup, kv.num_sequences))
+            return CellManager(layout, _ids(setup, kv.num_sequences), reuse=_reuse(kv.reuse))
         case BlocksSetup() as kv:
             return _blocks(kv)
         case PlacesSetup(num_sequences=num_sequences):
@@ -167,8 +201,10 @@ def _ids(setup: Setup, num_sequences: int) -> SequenceIds:
 
 def _planner(setup: PlannerSetup) -> Planner:
     match setup:
-        case PhasesApartSetup(max_chunk=max_chunk):
-            return PhasesApart(max_chunk=max_chunk)
+        case DecodeFirstSetup(starts=starts):
+            return DecodeFirst(_starts(starts))
+        case PhasesApartSetup(max_chunk=max_chunk, starts=starts):
+            return PhasesApart(max_chunk=max_chunk, starts=_starts(starts))
         case WholePromptsSetup(order=order, fewest_rows=fewest_rows, oversized=oversized):
             bounds = PromptBounds(fewest_rows=fewest_rows, oversized=oversized)
             return ArrivalOrder(bounds) if order == "arrival_order" else DecodesThenPrompts(bounds)
@@ -186,13 +222,36 @@ def _policy(setup: PolicySetup) -> Policy:
             assert_never(setup)
 
 
-def _rules(setup: RulesSetup) -> SchedulerRules:
+def _starts(setup: StartsSetup) -> Starts:
+    match setup:
+        case InOrderSetup():
+            return InOrder()
+        case FollowingSetup(min_rows=min_rows, max_followers=max_followers):
+            return Following(min_rows=min_rows, max_followers=max_followers)
+        case ReuseFirstSetup(max_overtakes=max_overtakes):
+            return ReuseFirst(max_overtakes)
+        case _:
+            assert_never(setup)
+
+
+def _rules(setup: Setup, progress: NewProgress) -> SchedulerRules:
+    rules = setup.rules
     return SchedulerRules(
-        fits=_fits(setup.fits),
-        start=_STARTS[setup.start](),
-        progress=_PROGRESS[setup.progress],
-        names_deferred=setup.names_deferred,
+        fits=_fits(rules.fits),
+        start=_STARTS[rules.start]() if rules.most_running is None else AtMost(rules.most_running),
+        progress=DecodeGiven if rules.progress == "decode_given" else progress,
+        names_deferred=rules.names_deferred,
+        reuse=_reuse(setup.kv.reuse) if isinstance(setup.kv, CellsSetup) else None,
+        holes=_holes(rules.holes),
     )
+
+
+def _reuse(setup: ReuseSetup | None) -> ReuseRules | None:
+    return None if setup is None else ReuseRules(**structs.asdict(setup))
+
+
+def _holes(setup: HolesSetup | None) -> Holes | None:
+    return None if setup is None else Closed(**structs.asdict(setup))
 
 
 def _fits(setup: FitsSetup) -> FitCheck:

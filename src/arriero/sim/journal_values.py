@@ -1,11 +1,39 @@
-"""From the messages in a journal to those that a scheduler takes."""
+"""From the messages and operations in a journal to those that a scheduler takes."""
 
+from collections.abc import Callable
 from typing import assert_never
 
-from arriero.core.events import CancelById, CancelByToken, CancelEverything, CancelTarget, CancelWaiting
-from arriero.core.ids import Epoch, RequestId
+from arriero.core.events import (
+    CancelById,
+    CancelByToken,
+    CancelEverything,
+    CancelTarget,
+    CancelWaiting,
+    CopySequence,
+    DropSequence,
+    ForgetSaved,
+    KvOp,
+    MoveSequence,
+    RestoreSequence,
+    SaveSequence,
+    TrimSequence,
+)
+from arriero.core.ids import Epoch, RequestId, SavedKey, SequenceId
 from arriero.core.request import BlankTokens, Request
-from arriero.record.journal_parts import CancelEverythingRow, CancelRow, CancelWaitingRow, SubmitRow
+from arriero.record.journal_parts import (
+    CancelEverythingRow,
+    CancelRow,
+    CancelWaitingRow,
+    Copied,
+    Dropped,
+    Forgotten,
+    MovedAway,
+    OpRow,
+    Restored,
+    Saved,
+    SubmitRow,
+    Trimmed,
+)
 from arriero.sim.synthetic_runs import END, SyntheticRuns
 
 
@@ -41,5 +69,26 @@ def target_from(row: CancelRow | CancelWaitingRow | CancelEverythingRow) -> Canc
             return CancelWaiting()
         case CancelEverythingRow(reason=reason):
             return CancelEverything(reason)
+        case _:
+            assert_never(row)
+
+
+def op_from(row: OpRow, sequence: Callable[[int], SequenceId]) -> KvOp:  # noqa: PLR0911 - a table
+    """A KV operation; `sequence` makes sequence ids of numbers, and refuses those that are none."""
+    match row:
+        case Dropped():
+            return DropSequence(sequence(row.sequence))
+        case Trimmed():
+            return TrimSequence(sequence(row.sequence), row.length)
+        case Copied():
+            return CopySequence(sequence(row.source), sequence(row.sequence), row.length)
+        case MovedAway():
+            return MoveSequence(sequence(row.source), sequence(row.sequence))
+        case Saved():
+            return SaveSequence(sequence(row.sequence), SavedKey(row.key), row.length)
+        case Restored():
+            return RestoreSequence(sequence(row.sequence), SavedKey(row.key), row.length)
+        case Forgotten():
+            return ForgetSaved(SavedKey(row.key))
         case _:
             assert_never(row)

@@ -15,7 +15,7 @@ from arriero.core.ids import Time, TokenId
 from arriero.record.journal_parts import FinishedRow, QueuedRow, RejectedRow, SubmitRow
 from arriero.record.journal_reader import read_journal
 from arriero.record.journal_schema import EndRecord, GapRecord, JournalRecord, StartRecord, StepRecord, TimeLine
-from arriero.sim.synthetic_runs import FILLER, SyntheticRuns
+from arriero.sim.synthetic_runs import SyntheticRuns
 from arriero.workload.records import WorkloadClass, WorkloadRecord, numbered
 from arriero.workload.tokens import PackedTokens
 
@@ -67,8 +67,10 @@ class _Import:
         # by number; no tokens where only the length is known
         self._asked: dict[int, tuple[SubmitRow, tuple[TokenId, ...] | None]] = {}
         self._ends: dict[int, dict[str, Any]] = {}  # by number
+        self._described: dict[int, tuple[TokenId, ...]] = {}  # by number of those alive: prompt and answer so far
         self._alive: dict[int, int] = {}  # request id -> number
-        self._is_counted = False  # a simulation in which nobody said any token
+        for number, row in enumerate(start.adopted, start=1):
+            self._runs.prompt(number, row.shape)
 
     def step(self, record: StepRecord) -> None:
         """Take the arrivals and the ends of a step."""
@@ -78,14 +80,18 @@ class _Import:
                 arrivals.append(message)
                 prompt = None if message.blank else self._runs.prompt(message.number, message.prompt)
                 self._asked[message.number] = (message, prompt)
+                self._described[message.number] = prompt or ()
+        for row in record.answers:
+            if row.number in self._described:
+                self._described[row.number] = self._runs.answered(self._described[row.number], row)
         arrivals.reverse()  # the next one is the last
-        self._is_counted |= record.outcome is not None and record.outcome.came == "counted"
         for event in record.events:
             match event:
                 case QueuedRow(request=request):
                     self._alive[request] = arrivals.pop().number
                 case RejectedRow():
-                    del self._asked[arrivals.pop().number]
+                    number = arrivals.pop().number
+                    del self._asked[number], self._described[number]
                 case FinishedRow() if event.request in self._alive:
                     self._finish(event, record.began_at)
                 case _:
@@ -98,14 +104,12 @@ class _Import:
 
     def _finish(self, event: FinishedRow, at: Time) -> None:
         number = self._alive.pop(event.request)
-        row, prompt = self._asked[number]
+        row, _ = self._asked[number]
+        del self._described[number]
         end: dict[str, Any] = {"reason": event.reason.value, "num_decoded": event.num_decoded}
         if event.cancel_reason is not None:
             end |= {"cancel_reason": event.cancel_reason.value, "cancelled_after_us": int(at - row.arrival_at)}
         self._ends[number] = end
-        if event.num_decoded and prompt is not None and not self._is_counted:
-            answer = (self._runs.answer_token(0), *(FILLER,) * (event.num_decoded - 1))
-            self._runs.extend(number, prompt + answer)
 
     def _record(self, row: SubmitRow, prompt: tuple[TokenId, ...] | None, first: Time) -> WorkloadRecord:
         return WorkloadRecord(

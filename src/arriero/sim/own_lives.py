@@ -1,9 +1,9 @@
 """OwnLives: what became of each request in arriero's own mode."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from arriero.core.events import Event, Finished, Preempted, Rejected
+from arriero.core.events import Admitted, Event, Finished, Preempted, PrefixSource, Rejected
 from arriero.core.plan import PrefillChunk
 from arriero.metrics.served import Outcome
 from arriero.record.sim_rows import SimRequestRow
@@ -14,13 +14,16 @@ from arriero.workload.records import WorkloadRecord
 class _Life:
     """One request; times in whole microseconds."""
 
-    __slots__ = ("cached", "finished", "lost", "num_preemptions", "reason", "recomputed", "record", "started", "times")
+    __slots__ = (
+        "cached", "finished", "lost", "num_preemptions", "prefix", "reason", "recomputed", "record", "started", "times",
+    )  # fmt: skip
 
     def __init__(self, record: WorkloadRecord) -> None:
         self.record = record
         self.started: int | None = None
         self.finished: int | None = None
         self.cached = 0
+        self.prefix: PrefixSource | None = None
         self.lost: int | None = None  # computed tokens that the last preemption took, until it starts again
         self.recomputed = 0
         self.num_preemptions = 0
@@ -37,10 +40,10 @@ class _Life:
 class OwnLives:
     """Reads steps as they happen; eight bytes a token."""
 
-    def __init__(self, ordered: Sequence[WorkloadRecord], *, has_cache: bool) -> None:
-        """`ordered` is by internal id, from 1."""
+    def __init__(self, ordered: Sequence[WorkloadRecord], *, is_looked_up: Callable[[WorkloadRecord], bool]) -> None:
+        """`ordered` is by internal id, from 1; those that are looked up ask a prefix cache when they start."""
         self._lives = [_Life(record) for record in ordered]
-        self._has_cache = has_cache
+        self._is_looked_up = is_looked_up
 
     def add(self, step: SimulatedStep) -> None:
         """Take over what a step did."""
@@ -69,6 +72,10 @@ class OwnLives:
 
     def _note(self, event: Event) -> None:
         match event:
+            case Admitted(request=request, prefix=prefix):
+                life = self._lives[request.request_id - 1]
+                if life.started is None:
+                    life.prefix = prefix
             case Preempted(request_id=request_id, num_computed=num_computed):
                 life = self._lives[request_id - 1]
                 life.num_preemptions += 1
@@ -87,10 +94,11 @@ class OwnLives:
             first_token_at_us=times[0] if times else None,
             generated_tokens=len(times),
             internal_id=number,
-            looked_up=self._has_cache and record.prompt_tokens is not None and life.started is not None,
+            looked_up=life.started is not None and self._is_looked_up(record),
             max_new_tokens=record.max_new_tokens,
             outcome=life.outcome,
             preemptions=life.num_preemptions,
+            prefix=life.prefix if life.started is not None else None,
             prefix_group=record.prefix_group,
             prompt_tokens=record.prompt_token_count,
             reason=life.reason,

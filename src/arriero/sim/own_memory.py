@@ -42,7 +42,10 @@ class MemoryGauge:
         if isinstance(self._kv, BlockManager):
             gauges = self._kv.gauges()
             return Fullness(gauges.allocated, gauges.tokens)
-        held = 0 if isinstance(self._kv, PlaceManager) else self._kv.usage().active_cells
+        if isinstance(self._kv, PlaceManager):
+            return Fullness(0, 0)
+        usage = self._kv.usage()
+        held = usage.num_cells - usage.free_cells
         return Fullness(held, held)
 
     def during(self, num_rows: int, times: int) -> Iterator[Fullness]:

@@ -9,15 +9,19 @@ from arriero.core.ids import RequestId
 from arriero.core.plan import BatchPlan, DecodeRow, Deferral, PrefillChunk
 from arriero.core.request import BlankTokens, Request
 from arriero.kv.blocks import BlockManager
-from arriero.metrics.steps import StepTally
+from arriero.metrics.steps import StepFigures, StepTally
+from arriero.record.sim_reuse import reuse_totals
 from arriero.record.sim_rows import Deferred, SimRequestRow, SimTotals, StepRow
-from arriero.record.simulation_config import Blocks, SimulationConfig, Slots, Trace
-from arriero.sim.composition import build_memory, build_scheduler
+from arriero.record.simulation_config import SimulationConfig, Slots, Trace
+from arriero.sim.composition import Memory, build_memory, build_scheduler
 from arriero.sim.journal import SimulationJournal
+from arriero.sim.own_answers import KnownAnswers, Turn, answers_in
 from arriero.sim.own_lives import OwnLives
 from arriero.sim.own_memory import Fullness, MemoryGauge
+from arriero.sim.own_scopes import answers_return, reuses_cells, scope_of, session_of
 from arriero.sim.own_setup import new_cost, own_setup
-from arriero.sim.simulator import ArrivalInbox, NoAnswers, SimulatedStep, Simulator, always, never
+from arriero.sim.simulator import Answers, ArrivalInbox, NoAnswers, SimulatedStep, Simulator, always, never
+from arriero.workload.notes import notes_of
 from arriero.workload.records import WorkloadRecord, numbered
 
 
@@ -49,18 +53,36 @@ def run_simulation(
     simulator = Simulator(
         scheduler=scheduler,
         cost=cost,
-        answers=NoAnswers(),
+        answers=_answers(config, ordered),
         check=check,
-        jumps=_rule_of_jumps(config) if jumps and cost.is_level else never,
+        jumps=_rule_of_jumps(config) if jumps and cost.is_level and not reuses_cells(config) else never,
         on_plan=gauge.look,
     )
-    is_cached = _has_cache(config)
-    requests = (_request(number, record, is_cached=is_cached) for number, record in enumerate(ordered, start=1))
+    requests = (request_of(config, number, record) for number, record in enumerate(ordered, start=1))
     steps = simulator.run_from(ArrivalInbox(requests))
     if journal is not None:
         num_tokens = sum(len(record.prompt_tokens or ()) for record in ordered)
         steps = journal.follow(steps, setup, max_runs=max(1, len(ordered)), max_tokens=max(1, num_tokens))
-    return _rows(config, steps, gauge, kv if isinstance(kv, BlockManager) else None, ordered)
+    return _rows(config, steps, gauge, kv, ordered)
+
+
+def _answers(config: SimulationConfig, ordered: Sequence[WorkloadRecord]) -> Answers:
+    """What requests say matters only where it may be reused."""
+    if not reuses_cells(config):
+        return NoAnswers()
+    return KnownAnswers(answers_in(_turns(ordered)) if answers_return(config) else {})
+
+
+def _turns(ordered: Sequence[WorkloadRecord]) -> Iterator[Turn]:
+    for number, record in enumerate(ordered, start=1):
+        notes = notes_of(record)
+        yield Turn(
+            request_id=RequestId(number),
+            conversation=notes.session_id,
+            turn=notes.turn or 0,
+            prompt=record.prompt_tokens,
+            max_tokens=record.max_new_tokens,
+        )
 
 
 def _rule_of_jumps(config: SimulationConfig) -> Callable[[BatchPlan], bool]:
@@ -77,20 +99,30 @@ def _rows(
     config: SimulationConfig,
     steps: Iterator[SimulatedStep],
     gauge: MemoryGauge,
-    blocks: BlockManager | None,
+    kv: Memory,
     ordered: Sequence[WorkloadRecord],
 ) -> Iterator[StepRow | SimRequestRow | SimTotals]:
-    lives = OwnLives(ordered, has_cache=_has_cache(config))
+    lives = OwnLives(ordered, is_looked_up=lambda record: scope_of(config, record) is not None)
     tally = StepTally(config.limits.rows, gauge.size, gauge.tokens_per_place)
-    ended_at, spent = 0, _TimeSpent(tally, gauge)
+    ended_at, spent, prefill_rows = 0, _TimeSpent(tally, gauge), 0
     for step in steps:
         ended_at = int(step.ended_at)
+        prefill_rows += step.plan.shape.prefill_rows
         spent.add(step)
         lives.add(step)
         if step.outcome is not None and config.trace != "off":
             yield from _step_rows(step, gauge, config.trace)
     yield from lives.rows()
-    yield SimTotals(ended_at, tally.figures(), 0 if blocks is None else blocks.counts.evictions)
+    yield _totals(ended_at, tally.figures(), kv, prefill_rows if reuses_cells(config) else None)
+
+
+def _totals(ended_at: int, steps: StepFigures, kv: Memory, prefill_rows: int | None) -> SimTotals:
+    """What a run knows at its end; the prompt rows are given where cells are reused."""
+    figures = kv.reuse_figures()
+    if figures is not None and prefill_rows is not None:
+        reuse = reuse_totals(figures, prefill_rows)
+        return SimTotals(ended_at, steps, reuse.num_evictions, reuse)
+    return SimTotals(ended_at, steps, kv.counts.evictions if isinstance(kv, BlockManager) else 0)
 
 
 class _TimeSpent:
@@ -169,16 +201,15 @@ def _step_row(step: SimulatedStep, gauge: MemoryGauge, trace: Trace) -> StepRow:
     )
 
 
-def _has_cache(config: SimulationConfig) -> bool:
-    return isinstance(config.kv, Blocks) and config.kv.prefix_cache
-
-
-def _request(number: int, record: WorkloadRecord, *, is_cached: bool) -> Request:
-    exact = record.prompt_tokens if is_cached else None
+def request_of(config: SimulationConfig, number: int, record: WorkloadRecord) -> Request:
+    """A record as the scheduler takes it; its tokens only where they matter."""
+    scope = scope_of(config, record)
+    exact = None if scope is None else record.prompt_tokens
     return Request(
         request_id=RequestId(number),
         prompt=BlankTokens(record.prompt_token_count) if exact is None else tuple(exact),
         max_tokens=record.max_new_tokens,
         arrival_at=record.arrival_time_us,
-        cache_scope=None if exact is None else "",
+        session_id=session_of(record) if reuses_cells(config) else None,
+        cache_scope=scope,
     )

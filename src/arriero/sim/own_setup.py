@@ -9,18 +9,23 @@ one cost model for each mode                    one for all
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final, assert_never
 
 from arriero.costmodel.models import RoundedMicroseconds
 from arriero.kv.block_figures import LEAF_FIRST
+from arriero.kv.reuse import WORTH_A_COPY, ReuseRules
 from arriero.record.journal_setup import (
     BlocksSetup,
     ByArrivalSetup,
     CellsSetup,
     DecodeFirstSetup,
     FirstComeSetup,
+    FollowingSetup,
+    HolesSetup,
     IdsSetup,
+    InOrderSetup,
     LeadersFirstSetup,
     LimitsSetup,
     LowestFirstSetup,
@@ -29,12 +34,17 @@ from arriero.record.journal_setup import (
     PlannerSetup,
     PoolFits,
     RequestIdsSetup,
+    ReuseFirstSetup,
+    ReuseSetup,
     RulesSetup,
     Setup,
+    StartsSetup,
     StartWord,
     WholePromptsSetup,
 )
-from arriero.record.simulation_config import Blocks, Cells, SimulationConfig, Slots
+from arriero.record.simulation_config import Blocks, Cells, Reuse, SimulationConfig, Slots
+from arriero.scheduler.holes import Closed
+from arriero.scheduler.starts import MAX_FOLLOWERS, MAX_OVERTAKES, MIN_ROWS
 
 _START_RULES: Final[Mapping[str, StartWord]] = MappingProxyType({
     "continuous": "continuous", "all-slots-free": "all_slots_free", "one-at-a-time": "one_at_a_time",
@@ -57,6 +67,8 @@ def own_setup(config: SimulationConfig) -> Setup:
         ),
         rules=RulesSetup(
             start=_START_RULES[config.start_rule],
+            most_running=limits.sequences if isinstance(config.kv, Cells) and config.kv.retained else None,
+            holes=_holes(config),
             fits=PoolFits(
                 num_blocks=None if blocks is None else blocks.total_blocks,
                 block_size=None if blocks is None else blocks.block_size,
@@ -82,12 +94,13 @@ def new_cost(config: SimulationConfig) -> RoundedMicroseconds:
 def _memory(config: SimulationConfig) -> MemorySetup:
     num_sequences = config.limits.sequences
     match config.kv:
-        case Cells(num_cells=num_cells, sequence_limit=limit):
+        case Cells() as cells:
             return CellsSetup(
-                num_sequences=num_sequences,
-                num_cells=num_cells,
-                sequence_limit=num_cells if limit is None else limit,
-                unified=True,
+                num_sequences=num_sequences + cells.retained,
+                num_cells=cells.num_cells,
+                sequence_limit=cells.limit_of(num_sequences),
+                unified=cells.layout == "unified",
+                reuse=None if cells.reuse is None else ReuseSetup(**asdict(reuse_rules(cells, cells.reuse))),
             )
         case Blocks() as blocks:
             return BlocksSetup(
@@ -114,9 +127,45 @@ def _planner(config: SimulationConfig) -> PlannerSetup:
     is_decode_first = config.planner == "decode-first"
     shares = isinstance(config.kv, Blocks) and config.kv.share_within_step
     if config.limits.chunked_prefill and is_decode_first:
-        return LeadersFirstSetup() if shares else DecodeFirstSetup()
+        return LeadersFirstSetup() if shares else DecodeFirstSetup(starts=_starts(config))
     if config.limits.chunked_prefill:
         return ByArrivalSetup()
     return WholePromptsSetup(
         order="decodes_then_prompts" if is_decode_first else "arrival_order", fewest_rows=0, oversized=False
+    )
+
+
+def reuse_rules(cells: Cells, reuse: Reuse) -> ReuseRules:
+    """The rules that a server has with the same words."""
+    least = {"exact": 1, "lcp": reuse.lcp_min_tokens, "off": 1 if cells.layout == "unified" else WORTH_A_COPY}
+    return ReuseRules(
+        per_session=reuse.session_reuse != "off",
+        partial=reuse.session_reuse != "exact",
+        min_partial=least[reuse.session_reuse],
+        regenerate=reuse.reuse_regenerate,
+        keeps_answers=reuse.keeps_answers,
+        min_suffix=1 if reuse.keeps_answers else 2,
+        max_age=reuse.retained_ttl_us,
+        host_tokens=reuse.host_tokens,
+        follows=reuse.follows and reuse.session_reuse == "off",
+    )
+
+
+def _starts(config: SimulationConfig) -> StartsSetup:
+    """Who waits for whom, as in a server with the same words."""
+    reuse = config.kv.reuse if isinstance(config.kv, Cells) else None
+    if reuse is None:
+        return InOrderSetup()
+    if reuse.session_reuse != "off":
+        return ReuseFirstSetup(max_overtakes=MAX_OVERTAKES)
+    return FollowingSetup(min_rows=MIN_ROWS, max_followers=MAX_FOLLOWERS) if reuse.follows else InOrderSetup()
+
+
+def _holes(config: SimulationConfig) -> HolesSetup | None:
+    """Holes between ids are closed where each has a stream of its own, and prefixes are reused."""
+    if not isinstance(config.kv, Cells) or config.kv.layout == "unified" or config.kv.reuse is None:
+        return None
+    rule = Closed()
+    return HolesSetup(
+        break_cost=rule.break_cost, move_cost=rule.move_cost, token_cost=rule.token_cost, horizon=rule.horizon
     )

@@ -11,17 +11,8 @@ from pathlib import Path
 from typing import assert_never
 
 from arriero.core.errors import BadJournal, InvariantViolation, ReplayDiverged
-from arriero.core.events import (
-    CancelWaiting,
-    DropSequence,
-    Event,
-    Finished,
-    KvOp,
-    Queued,
-    TokenEmitted,
-    TrimSequence,
-)
-from arriero.core.ids import RequestId, SequenceId, Time, TokenId
+from arriero.core.events import CancelWaiting, Event, SavedRun, harmed_sequence
+from arriero.core.ids import SavedKey, SequenceId, Time, TokenId
 from arriero.core.plan import (
     BatchPlan,
     Counted,
@@ -32,21 +23,16 @@ from arriero.core.plan import (
     SequenceFailure,
     SimulatedOutcome,
 )
-from arriero.record.journal_parts import (
-    Dropped,
-    MessageRow,
-    OpRow,
-    OutcomeRow,
-    SubmitRow,
-    Trimmed,
-)
+from arriero.kv.cells import CellManager
+from arriero.record.journal_parts import AdoptedRow, MessageRow, OutcomeRow, RetainedRow, SubmitRow
 from arriero.record.journal_reader import JournalLine, read_journal
 from arriero.record.journal_schema import EndRecord, GapRecord, StartRecord, StepRecord
 from arriero.scheduler.invariants import check_scheduler
 from arriero.sim.comparison import Comparison
-from arriero.sim.composition import num_sequence_ids, recorded_scheduler
-from arriero.sim.journal_values import request_from, target_from
-from arriero.sim.synthetic_runs import END, SyntheticRuns
+from arriero.sim.composition import Memory, num_sequence_ids, recorded_memory, recorded_scheduler
+from arriero.sim.journal_values import op_from, request_from, target_from
+from arriero.sim.recorded_answers import RecordedAnswers
+from arriero.sim.synthetic_runs import END, FILLER, SyntheticRuns
 
 
 @dataclass(slots=True)
@@ -117,12 +103,14 @@ class _Replay:
     """One run."""
 
     def __init__(self, start: StartRecord, *, check: bool) -> None:
-        self._scheduler = recorded_scheduler(start.setup)
-        self._num_sequences = num_sequence_ids(start.setup)
         self._runs = SyntheticRuns(start.kept_runs, start.kept_tokens)
+        self._answers = RecordedAnswers(self._runs)
+        memory = recorded_memory(start.setup)
+        self._adopt(memory, start.adopted)
+        self._scheduler = recorded_scheduler(start.setup, memory, self._answers.progress)
+        self._num_sequences = num_sequence_ids(start.setup)
         self._check = check
-        self._num_submitted = 0
-        self._alive: dict[RequestId, _Answer] = {}
+        self._num_submitted = len(start.adopted)
 
     def follow(self, record: StepRecord | GapRecord | EndRecord, line: int) -> None:
         """Do what the record says was done, and compare what comes of it."""
@@ -138,15 +126,17 @@ class _Replay:
                 self._end(record, line)
 
     def _step(self, record: StepRecord, comparison: "Comparison") -> None:
+        self._answers.begin_step(record.answers)
         for message in record.messages:
             comparison.events(self._apply(message, record.began_at))
         plan = self._scheduler.plan(record.began_at)
         comparison.plan(record.plan, plan)
-        comparison.events(self._follow(plan.events))
+        comparison.events(plan.events)
         if record.outcome is not None and record.committed_at is not None:
             outcome = self._outcome(record.outcome, plan)
-            comparison.events(self._follow(self._scheduler.commit(outcome, record.committed_at)))
+            comparison.events(self._scheduler.commit(outcome, record.committed_at))
         comparison.end()
+        self._answers.end_step()
         if self._check:
             check_scheduler(self._scheduler)
 
@@ -156,45 +146,43 @@ class _Replay:
         comparison = Comparison(self._scheduler.snapshot().step, record.events, line)
         if record.given_up_at is not None:
             comparison.events(self._scheduler.cancel(CancelWaiting(), record.given_up_at))
+            comparison.events(self._scheduler.close(record.given_up_at))
         comparison.end()
 
+    def _adopt(self, memory: Memory, rows: tuple[AdoptedRow, ...]) -> None:
+        """What the host store held; its numbers come before those of the submissions."""
+        found = [
+            SavedRun(SavedKey(row.key), str(row.scope), self._runs.prompt(number, row.shape))
+            for number, row in enumerate(rows, start=1)
+        ]
+        if found:
+            if not isinstance(memory, CellManager):
+                raise BadJournal("only cells have a host store", field="adopted")
+            memory.adopt(found)
+
     def _apply(self, message: MessageRow, now: Time) -> tuple[Event, ...]:
+        if isinstance(message, RetainedRow):
+            return self._scheduler.tend(message.action, now).events
         if not isinstance(message, SubmitRow):
-            return self._follow(self._scheduler.cancel(target_from(message), now))
+            return self._scheduler.cancel(target_from(message), now)
         self._num_submitted += 1
         if message.number != self._num_submitted:
             raise BadJournal(
                 f"submission {message.number} comes after {self._num_submitted - 1}; restore the file", field="number"
             )
-        request = request_from(message, self._runs)
-        return self._follow(self._scheduler.submit(request, now), message.number)
-
-    def _follow(self, events: tuple[Event, ...], number: int = 0) -> tuple[Event, ...]:
-        """Keep the runs as the writer did; returns the events."""
-        for event in events:
-            match event:
-                case Queued(request=request):
-                    self._alive[request.request_id] = _Answer(number, [])
-                case TokenEmitted():
-                    self._alive[event.request_id].tokens.append(event.token)
-                case Finished(request=request):
-                    answer = self._alive.pop(request.request_id)
-                    if answer.tokens:
-                        self._runs.extend(answer.number, (*request.prompt, *answer.tokens))
-                case _:
-                    pass
-        return events
+        self._answers.number = message.number
+        return self._scheduler.submit(request_from(message, self._runs), now)
 
     def _outcome(self, row: OutcomeRow, plan: BatchPlan) -> SimulatedOutcome:
         failures = tuple(
             SequenceFailure(self._sequence(failure.sequence), failure.code, "as it was recorded")
             for failure in row.failures
         )
-        refused = tuple(self._op(op) for op in row.refused)
+        refused = tuple(op_from(op, self._sequence) for op in row.refused)
         match row.came:
             case "sampled":
                 ends = frozenset(row.ends)
-                left_out = {each.sequence_id for each in (*failures, *refused)}
+                left_out = {*(each.sequence_id for each in failures), *map(harmed_sequence, refused)}
                 return Sampled(tokens=self._tokens(plan, ends, left_out), failures=failures, refused=refused)
             case "failed":
                 return Failed(failures=failures, refused=refused)
@@ -207,35 +195,19 @@ class _Replay:
             case _:
                 assert_never(row.came)
 
-    def _tokens(self, plan: BatchPlan, ends: frozenset[int], left_out: set[SequenceId]) -> dict[SequenceId, TokenId]:
-        tokens: dict[SequenceId, TokenId] = {}
-        for row in plan.rows:
-            if row.wants_logits and row.sequence_id not in left_out:
-                index = len(self._alive[row.request.request_id].tokens)
-                tokens[row.sequence_id] = END if row.sequence_id in ends else self._runs.answer_token(index)
+    def _tokens(
+        self, plan: BatchPlan, ends: frozenset[int], left_out: set[SequenceId | None]
+    ) -> dict[SequenceId, TokenId]:
+        tokens = {
+            row.sequence_id: END if row.sequence_id in ends else FILLER
+            for row in plan.rows
+            if row.wants_logits and row.sequence_id not in left_out
+        }
         if not ends <= tokens.keys():
             raise BadJournal("a sequence without a token is said to have got an end token", field="ends")
         return tokens
-
-    def _op(self, row: OpRow) -> KvOp:
-        sequence_id = self._sequence(row.sequence)
-        match row:
-            case Dropped():
-                return DropSequence(sequence_id)
-            case Trimmed(length=length):
-                return TrimSequence(sequence_id, length)
-            case _:
-                assert_never(row)
 
     def _sequence(self, number: int) -> SequenceId:
         if number >= self._num_sequences:
             raise BadJournal(f"sequence {number} of {self._num_sequences} is no sequence id", field="outcome")
         return SequenceId(number)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A request that is alive, and what it has said."""
-
-    number: int
-    tokens: list[TokenId]

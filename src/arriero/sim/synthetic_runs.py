@@ -1,15 +1,14 @@
 """SyntheticRuns: tokens that have the shape of a journal's prompts and answers, and say nothing.
 
 The first token of everything fresh is a number that no other run has there, all further ones are a filler; so two
-runs share a beginning exactly as far as the journal says. Where two answers, or an answer and a prompt written before
-it was there, happened to be equal, the journal does not know, and they are told apart here.
+runs share a beginning exactly as far as the journal says.
 """
 
 from typing import Final
 
 from arriero.core.errors import BadJournal
 from arriero.core.ids import TokenId
-from arriero.record.journal_parts import PromptShape
+from arriero.record.journal_parts import AnswerRow, PromptShape
 from arriero.record.runs import RunWindow
 
 FILLER: Final[TokenId] = 0
@@ -31,26 +30,45 @@ class SyntheticRuns:
         Raises:
             BadJournal: it refers to a run that is not kept, or to more of it than there is.
         """
-        begin: tuple[TokenId, ...] = ()
-        if shape.earlier is not None:
-            begin = (self._window.get(shape.earlier) or ())[: shape.common]
-        if len(begin) != shape.common:
-            raise BadJournal(
-                f"submission {number} shares {shape.common} tokens with submission {shape.earlier}, which has no such "
-                "run; restore the file",
-                field="prompt",
-            )
-        tokens = begin + self._fresh(shape.fresh)
+        tokens = self._begin((), number, shape.earlier, shape.common) + self._fresh(shape.fresh)
         self._window.add(number, tokens, len(tokens))
         return tokens
 
-    def answer_token(self, index: int) -> TokenId:
-        """The next ordinary token of an answer, `index` tokens after its beginning."""
-        return FILLER if index else self._next_fresh()
+    def answered(self, described: tuple[TokenId, ...], row: AnswerRow) -> tuple[TokenId, ...]:
+        """The run of a request that has said more; it goes on being kept if it was.
 
-    def extend(self, number: int, run: tuple[TokenId, ...]) -> None:
-        """A request has ended: its run is its prompt and its answer."""
-        self._window.extend(number, run, len(run))
+        Args:
+            described: its prompt, and what it had said when it was described before.
+            row: what it has said by now.
+
+        Raises:
+            BadJournal: as `prompt`, or it does not go on after what was described.
+        """
+        begin = self._begin(described, row.number, row.earlier, row.common)
+        if begin[: len(described)] != described:
+            raise BadJournal(
+                f"the run of submission {row.number} does not go on as submission {row.earlier} does; restore the file",
+                field="answers",
+            )
+        tokens = begin + self._fresh(row.fresh)
+        self._window.extend(row.number, tokens, len(tokens))
+        return tokens
+
+    def _begin(self, own: tuple[TokenId, ...], number: int, earlier: int | None, common: int) -> tuple[TokenId, ...]:
+        """What comes before the fresh tokens: the run's own tokens, or those of an earlier one."""
+        begin = own
+        if earlier is not None:
+            kept = self._window.get(earlier)
+            begin = () if kept is None else kept[:common]
+        if len(begin) != common:
+            raise BadJournal(
+                f"submission {number} shares {common} tokens with submission {earlier}, which has no such run; "
+                "restore the file",
+                field="prompt",
+            )
+        if earlier is not None:
+            self._window.renew(earlier)
+        return begin
 
     def _fresh(self, length: int) -> tuple[TokenId, ...]:
         return (self._next_fresh(), *(FILLER,) * (length - 1)) if length else ()

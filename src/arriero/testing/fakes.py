@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from arriero.backend.protocol import Backend, BackendLimits, TokenSampler
-from arriero.backend.synthetic import SyntheticMemory, SyntheticOptions
+from arriero.backend.protocol import Backend, BackendLimits, ReuseSupport, TokenSampler
+from arriero.backend.synthetic import SyntheticOptions, synthetic_reuse
+from arriero.backend.synthetic_memory import SyntheticMemory, SyntheticStore
 from arriero.backend.synthetic_sampler import SyntheticSampler
-from arriero.core.events import KvOp
+from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import Row
 from arriero.core.request import Request
@@ -36,6 +37,7 @@ class ScriptedBackend:
         *,
         filler: TokenId = 1,
         options: SyntheticOptions = SMALL,
+        store: SyntheticStore | None = None,
     ) -> None:
         """Start empty.
 
@@ -43,12 +45,15 @@ class ScriptedBackend:
             script: answers by request id.
             filler: said when a script has ended, and by requests without one.
             options: sizes and end tokens; delays are not used.
+            store: where runs are saved; None for nowhere.
         """
         self._script = script
         self._filler = filler
         self._options = options
         self._limits = options.limits()
-        self._memory = SyntheticMemory(self._limits)
+        self._memory = SyntheticMemory(self._limits, store)
+        self._saved_runs = () if store is None else store.saved_runs()
+        self._reuse_support = synthetic_reuse(has_store=store is not None)
 
     @property
     def limits(self) -> BackendLimits:
@@ -60,8 +65,17 @@ class ScriptedBackend:
         """What the options say."""
         return self._options.end_tokens
 
+    @property
+    def reuse_support(self) -> ReuseSupport:
+        """Everything, but for saving without a store."""
+        return self._reuse_support
+
+    def saved_runs(self) -> tuple[SavedRun, ...]:
+        """What the store held at the start."""
+        return self._saved_runs
+
     def apply(self, op: KvOp) -> bool:
-        """Change the books; never refuses."""
+        """Change the books."""
         return self._memory.apply(op)
 
     def positions(self, sequence_id: SequenceId) -> tuple[int, int] | None:
@@ -118,6 +132,18 @@ class FaultyBackend:
     def end_tokens(self) -> frozenset[TokenId]:
         """The inner one's."""
         return self._inner.end_tokens
+
+    @property
+    def reuse_support(self) -> ReuseSupport:
+        """The inner one's, as the faults leave it."""
+        support = self._inner.reuse_support
+        for fault in self._faults:
+            support = fault.reuse_support(support)
+        return support
+
+    def saved_runs(self) -> tuple[SavedRun, ...]:
+        """The inner one's."""
+        return self._inner.saved_runs()
 
     def apply(self, op: KvOp) -> bool:
         """Refused if any fault says so."""

@@ -6,12 +6,15 @@ Decode calls are counted from 0.
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted, TokenSampler
-from arriero.core.events import KvOp
+from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted, ReuseSupport, TokenSampler
+from arriero.core.events import DropSequence, ForgetSaved, KvOp, SaveSequence, TrimSequence, harmed_sequence
 from arriero.core.ids import RequestId, SequenceId, TokenId
 from arriero.core.plan import Row
 from arriero.core.request import Request
@@ -30,6 +33,10 @@ class Fault:
         """Whether memory refuses an operation, which leaves it undone."""
         del op
         return False
+
+    def reuse_support(self, support: ReuseSupport) -> ReuseSupport:
+        """What the memory says it can do, or something in its place."""
+        return support
 
     def sampler(self, request: Request, sampler: TokenSampler) -> TokenSampler:
         """The sampler of a request, or something in its place."""
@@ -85,21 +92,40 @@ class NoPlace(Fault):
 
 
 class RefusedOp(Fault):
-    """Memory refuses operations of one kind on one sequence."""
+    """Memory refuses operations of one kind, on one sequence or on any."""
 
-    def __init__(self, kind: type[KvOp], sequence_id: int, *, times: int | None = None) -> None:
-        """`times` is how often; None for always."""
+    def __init__(self, kind: type[KvOp], sequence_id: int | None = None, *, times: int | None = None) -> None:
+        """`times` is how often; None for always. The sequence is the one that would be changed, or saved."""
         self._kind = kind
-        self._sequence_id = SequenceId(sequence_id)
+        self._sequence_id = None if sequence_id is None else SequenceId(sequence_id)
         self._left = times
 
     def refuses(self, op: KvOp) -> bool:
         """Refuse, as long as there are times left."""
-        if not isinstance(op, self._kind) or op.sequence_id != self._sequence_id or self._left == 0:
+        if not isinstance(op, self._kind) or not self._is_meant(op) or self._left == 0:
             return False
         if self._left is not None:
             self._left -= 1
         return True
+
+    def _is_meant(self, op: KvOp) -> bool:
+        subject = op.sequence_id if isinstance(op, SaveSequence) else harmed_sequence(op)
+        return self._sequence_id is None or subject == self._sequence_id
+
+
+class Uncuttable(Fault):
+    """The memory of a model with recurrent layers: it can be dropped, and neither cut nor shared, and says so."""
+
+    reason: Final = "the model has recurrent layers, which cannot be cut at any position"
+
+    def refuses(self, op: KvOp) -> bool:
+        """Refuse whatever is not a drop, the beginning of a sequence excepted."""
+        is_drop = isinstance(op, DropSequence | ForgetSaved) or (isinstance(op, TrimSequence) and op.length == 0)
+        return not is_drop
+
+    def reuse_support(self, support: ReuseSupport) -> ReuseSupport:
+        """Nothing of all that."""
+        return replace(support, trim=False, copy=False, save=False, reason=self.reason)
 
 
 class BlockedCall(Fault):
@@ -167,3 +193,15 @@ class _Raising:
     def close(self) -> None:
         """Close the sampler inside."""
         self._inner.close()
+
+
+def damage_file(path: Path, at: int = -1) -> None:
+    """Turn one byte of a file over; `at` counts from its end if it is below 0."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def truncate_file(path: Path, num_bytes: int) -> None:
+    """Cut so many bytes from the end of a file."""
+    path.write_bytes(path.read_bytes()[:-num_bytes])

@@ -6,22 +6,27 @@ fresh one each time it is asked.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from hypothesis import strategies as st
 
-from arriero.core.events import DropSequence, KvOp, TrimSequence
-from arriero.core.ids import Epoch, RequestId, SequenceId, Time
+from arriero.core.events import DropSequence, KvOp, TrimSequence, harmed_sequence
+from arriero.core.ids import Epoch, RequestId, SequenceId, Time, TokenId
 from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
 from arriero.core.request import Request
 from arriero.kv.cells import CellLayout, CellManager
+from arriero.kv.reuse import ReuseRules
 from arriero.kv.sequence_ids import LowestFirst, PooledIds
+from arriero.scheduler.admission import AtMost, Continuous
 from arriero.scheduler.draft import PrefillBudget
+from arriero.scheduler.holes import Closed, Holes
 from arriero.scheduler.planners import DecodeFirst, PhasesApart
 from arriero.scheduler.policies import FirstComeFirstServed, Policy
 from arriero.scheduler.progress import Progress
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
+from arriero.scheduler.scheduler import Scheduler
+from arriero.scheduler.starts import Following, InOrder, ReuseFirst, Starts
 
 Pick: TypeAlias = Callable[[int, int], int]
 """A number from the first to the second, both included; towards the first when an example is made simpler."""
@@ -54,6 +59,10 @@ class SchedulerSetup:
         reuse_completed: as in `PooledIds`.
         max_chunk: the micro-batch of `PhasesApart`; None takes `DecodeFirst`.
         reversed_policy: `LastComeFirstServed` instead of the shipped policy.
+        num_retained: sequence ids on which nobody runs.
+        reuse: with rules, followers wait or continuations start first, as they say; None: no prefix is reused.
+        min_followed: rows that must be saved before a request waits for another one's prefix.
+        holes: when a running request moves to a lower id.
     """
 
     layout: CellLayout
@@ -62,6 +71,15 @@ class SchedulerSetup:
     reuse_completed: bool = True
     max_chunk: int | None = None
     reversed_policy: bool = False
+    num_retained: int = 0
+    reuse: ReuseRules | None = None
+    min_followed: int = 1
+    holes: Holes | None = None
+
+    @property
+    def num_running(self) -> int:
+        """Requests that run at once, at most."""
+        return self.layout.num_sequences - self.num_retained
 
     def new_ids(self) -> LowestFirst | PooledIds:
         """A fresh supply of sequence ids."""
@@ -73,12 +91,25 @@ class SchedulerSetup:
     def new_scheduler(self) -> Scheduler:
         """A fresh scheduler."""
         policy: Policy = LastComeFirstServed() if self.reversed_policy else FirstComeFirstServed()
+        starts = self._new_starts()
         return Scheduler(
-            kv=CellManager(self.layout, self.new_ids()),
-            planner=DecodeFirst() if self.max_chunk is None else PhasesApart(max_chunk=self.max_chunk),
+            kv=CellManager(self.layout, self.new_ids(), reuse=self.reuse),
+            planner=DecodeFirst(starts)
+            if self.max_chunk is None
+            else PhasesApart(max_chunk=self.max_chunk, starts=starts),
             policy=policy,
             limits=self.limits,
+            rules=SchedulerRules(
+                start=AtMost(self.num_running) if self.num_retained else Continuous(),
+                reuse=self.reuse,
+                holes=self.holes,
+            ),
         )
+
+    def _new_starts(self) -> Starts:
+        if self.reuse is None:
+            return InOrder()
+        return ReuseFirst(2) if self.reuse.per_session else Following(min_rows=self.min_followed, max_followers=4)
 
 
 def hypothesis_pick(draw: Callable[[st.SearchStrategy[int]], int]) -> Pick:
@@ -116,11 +147,67 @@ def pick_setup(pick: Pick) -> SchedulerSetup:
     )
 
 
-def pick_request(pick: Pick, *, request_id: int, epoch: int, arrival_at: Time, preloaded: bool = False) -> Request:
+def pick_reuse(pick: Pick, *, exact: bool) -> ReuseRules:
+    """Any rules, with so little room that runs push each other out."""
+    return ReuseRules(
+        per_session=pick(0, 3) == 3,
+        partial=pick(0, 4) > 0,
+        min_partial=pick(1, 4),
+        regenerate=pick(0, 3) > 0,
+        keeps_answers=not exact and pick(0, 3) > 0,
+        min_suffix=2 if exact else pick(1, 2),
+        max_retained=pick(0, 3) if pick(0, 3) == 3 else None,
+        max_age=pick(1, 40) if pick(0, 3) == 3 else None,
+        host_tokens=pick(4, 60) if pick(0, 1) else 0,
+        min_restored=pick(1, 4),
+        follows=pick(0, 4) > 0,
+    )
+
+
+def pick_reuse_setup(pick: Pick) -> SchedulerSetup:
+    """As `pick_setup`, with prefix reuse by any rules, ids for retained runs, and holes that are closed."""
+    setup = pick_setup(pick)
+    num_retained = pick(0, 3)
+    is_separate = not setup.layout.unified
+    num_sequences = setup.layout.num_sequences + num_retained
+    cells = num_sequences * setup.layout.sequence_limit if is_separate else setup.layout.num_cells
+    return replace(
+        setup,
+        layout=replace(setup.layout, num_sequences=num_sequences, num_cells=cells),
+        num_preloaded=None,
+        num_retained=num_retained,
+        reuse=pick_reuse(pick, exact=setup.max_chunk is not None),
+        min_followed=pick(1, 6),
+        holes=Closed(token_cost=0, move_cost=pick(0, 4000)) if is_separate and pick(0, 1) else None,
+    )
+
+
+SCOPES: Final = ("a", "a", "b", None)
+
+
+def pick_prompt(pick: Pick, earlier: Sequence[Sequence[TokenId]], longest: int) -> tuple[TokenId, ...]:
+    """Fresh tokens, mostly after the beginning of something earlier, or after all of it."""
+    begin: tuple[TokenId, ...] = ()
+    if earlier and pick(0, 3):
+        before = tuple(earlier[pick(0, len(earlier) - 1)])
+        begin = before[: pick(0, len(before))] if pick(0, 2) else before
+    return (begin + tuple(pick(0, NUM_TOKENS - 1) for _ in range(pick(0 if begin else 1, 6))))[:longest]
+
+
+def pick_request(
+    pick: Pick,
+    *,
+    request_id: int,
+    epoch: int,
+    arrival_at: Time,
+    preloaded: bool = False,
+    prompt: tuple[TokenId, ...] | None = None,
+    cache_scope: str | None = None,
+) -> Request:
     """A request, sometimes one that fits nowhere, with end tokens or without, with a deadline or without."""
     return Request(
         request_id=RequestId(request_id),
-        prompt=tuple(pick(0, NUM_TOKENS - 1) for _ in range(pick(0, 9))),
+        prompt=tuple(pick(0, NUM_TOKENS - 1) for _ in range(pick(0, 9))) if prompt is None else prompt,
         max_tokens=pick(0, 24),
         arrival_at=arrival_at,
         epoch=Epoch(epoch),
@@ -128,6 +215,7 @@ def pick_request(pick: Pick, *, request_id: int, epoch: int, arrival_at: Time, p
         min_tokens=pick(0, 3),
         expires_at=arrival_at + pick(0, 30) if pick(0, 4) == 4 else None,
         preloaded=preloaded,
+        cache_scope=cache_scope,
     )
 
 
@@ -137,7 +225,8 @@ def pick_outcome(pick: Pick, plan: BatchPlan, num_sequences: int) -> StepOutcome
     if pick(0, 79) == 79:
         sequence_id = SequenceId(pick(0, num_sequences - 1))
         refused = (DropSequence(sequence_id) if pick(0, 7) == 7 else TrimSequence(sequence_id, 0),)
-    planned = [row for row in plan.rows if all(row.sequence_id != op.sequence_id for op in refused)]
+    harmed = {harmed_sequence(op) for op in refused}
+    planned = [row for row in plan.rows if row.sequence_id not in harmed]
     kind = pick(0, 59)
     if kind == 59:
         return NoRoom(refused=refused)
@@ -162,3 +251,9 @@ def pick_outcome(pick: Pick, plan: BatchPlan, num_sequences: int) -> StepOutcome
 def setups(draw: st.DrawFn) -> SchedulerSetup:
     """Setups that hypothesis draws."""
     return pick_setup(hypothesis_pick(draw))
+
+
+@st.composite
+def reuse_setups(draw: st.DrawFn) -> SchedulerSetup:
+    """Setups with prefix reuse that hypothesis draws."""
+    return pick_reuse_setup(hypothesis_pick(draw))

@@ -2,7 +2,7 @@
 
 `check_backend` runs all of `BACKEND_CHECKS`, each on a fresh backend; a test that wants a line for each takes the
 tuple. A backend for the suite has at least 3 sequences, 8 rows, 64 cells for a sequence and 64 tokens, starts empty,
-and answers equal questions equally.
+and answers equal questions equally. With a host store it has room there for some runs of 64 tokens.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from arriero.backend.protocol import Backend, KvExhausted
+from arriero.backend.protocol import Backend
 from arriero.core.events import DropSequence, TrimSequence
-from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.ids import SequenceId, TokenId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request, SamplingParams
+from arriero.testing.suite_memory import MEMORY_CHECKS
+from arriero.testing.suite_rows import FIRST, SECOND, THIRD, answer, chunk, refuses_room, request_of, tokens_of
+
+__all__ = [
+    "BACKEND_CHECKS",
+    "FIRST",
+    "MEMORY_CHECKS",
+    "SECOND",
+    "THIRD",
+    "BackendCheck",
+    "answer",
+    "check_backend",
+    "chunk",
+    "draws",
+    "flat_row",
+    "request_of",
+    "tokens_of",
+]
 
 BackendCheck = Callable[[Backend], None]
-FIRST, SECOND, THIRD = SequenceId(0), SequenceId(1), SequenceId(2)
 DRAWS: Final = 20
 
 
@@ -34,38 +51,6 @@ def check_backend(make: Callable[[], Backend]) -> None:
             check(backend)
         finally:
             backend.close()
-
-
-def tokens_of(num: int, first: int = 0) -> tuple[TokenId, ...]:
-    """A prompt: ordinary tokens in a fixed, not too regular order."""
-    return tuple(16 + (7 * i + i * i) % 40 for i in range(first, first + num))
-
-
-def request_of(prompt: tuple[TokenId, ...], *, request_id: int = 1, sampling: SamplingParams | None = None) -> Request:
-    """A request for the suite."""
-    return Request(
-        request_id=RequestId(request_id),
-        prompt=prompt,
-        max_tokens=32,
-        arrival_at=0,
-        sampling=sampling if sampling is not None else SamplingParams(),
-    )
-
-
-def chunk(
-    request: Request, sequence_id: SequenceId, start: int = 0, end: int | None = None, *, wants_logits: bool = True
-) -> PrefillChunk:
-    """The prompt's tokens from `start` to `end`, all by default."""
-    return PrefillChunk(request, sequence_id, start, request.prompt[start:end], wants_logits)
-
-
-def answer(backend: Backend, request: Request, sequence_id: SequenceId, num_tokens: int) -> list[TokenId]:
-    """Prefill a prompt at once and decode greedily, alone."""
-    said = [int(backend.decode([chunk(request, sequence_id)])[0].argmax())]
-    while len(said) < num_tokens:
-        row = DecodeRow(request, sequence_id, len(request.prompt) + len(said) - 1, said[-1])
-        said.append(int(backend.decode([row])[0].argmax()))
-    return said
 
 
 def starts_empty(backend: Backend) -> None:
@@ -164,15 +149,6 @@ def a_full_memory_refuses_and_can_be_repaired(backend: Backend) -> None:
     assert backend.positions(FIRST) == (0, 8)
 
 
-def refuses_room(backend: Backend, row: Row) -> bool:
-    """Whether a call finds no place."""
-    try:
-        backend.decode([row])
-    except KvExhausted:
-        return True
-    return False
-
-
 def an_interrupt_without_a_call_does_nothing(backend: Backend) -> None:
     """The next call runs."""
     request = request_of(tokens_of(4))
@@ -253,4 +229,5 @@ BACKEND_CHECKS: Final[tuple[BackendCheck, ...]] = (
     a_seed_repeats_a_sampled_answer,
     banned_end_tokens_are_never_chosen,
     penalties_count_the_prompt,
+    *MEMORY_CHECKS,
 )

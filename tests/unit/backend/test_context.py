@@ -1,6 +1,7 @@
 import pytest
 
 from arriero.backend.context import ContextOptions, available_cpus, check_options
+from arriero.core.config import FlashAttention, KvType
 from arriero.core.errors import ConfigError
 
 
@@ -16,6 +17,10 @@ from arriero.core.errors import ConfigError
         (ContextOptions(num_sequences=2, ctx_size=4097), "--ctx-size 4097 is more than the 2048 .* lower --ctx-size"),
         (ContextOptions(num_threads=0), "--threads must be at least 1"),
         (ContextOptions(num_threads_batch=-1), "--threads must be at least 1"),
+        (
+            ContextOptions(kv_type=KvType.Q8_0, flash_attention=FlashAttention.OFF),
+            "--kv-type q8_0 needs flash attention",
+        ),
     ],
 )
 def test_options_that_cannot_work_name_the_flag(options: ContextOptions, message: str) -> None:

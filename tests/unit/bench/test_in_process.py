@@ -57,7 +57,7 @@ async def test_a_life_has_every_token_and_counts_them(placement: Placement) -> N
     assert (life.outcome, life.error, life.intended_at) == (Outcome.LENGTH, None, 1)
     assert sum(life.chunk_tokens) == life.num_tokens == life.asked_tokens == 5
     assert len(life.chunk_at) == len(life.chunk_tokens)
-    assert (life.asked_prompt_tokens, life.prompt_tokens) == (6, None), "an engine has no count of its own"
+    assert (life.asked_prompt_tokens, life.prompt_tokens) == (6, 6)
     assert life.sent_at is not None
     assert life.closed_at is not None
     assert [life.sent_at, *life.chunk_at, life.closed_at] == sorted([life.sent_at, *life.chunk_at, life.closed_at])

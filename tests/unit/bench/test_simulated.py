@@ -257,3 +257,25 @@ def test_the_live_loops_send_the_same_when_answers_take_as_long(schedule: Schedu
         other = simulated[life.request_id]
         assert (life.sent_at, life.intended_at, life.outcome) == (other.sent_at, other.intended_at, other.outcome)
         assert life.error == other.error or life.outcome is not Outcome.NOT_SENT
+
+
+def test_clients_of_cells_that_are_reused_see_cached_tokens_and_conversations_repeat_their_answers() -> None:
+    kv = {"kind": "cells", "num_cells": 400, "reuse": {"retained": 4}}
+    opening = tuple(range(10, 18))
+    first = Planned(ask=Ask(request_id="a0", prompt=opening, max_tokens=4, conversation="a", turn=0), at_ns=0)
+    again = (*opening, 90, 91, 92, 93, 94, 95)  # four of them are the answer
+    second = Planned(
+        ask=Ask(request_id="a1", prompt=again, max_tokens=4, conversation="a", turn=1), follows="a0", think_ns=S,
+    )  # fmt: skip
+    other = Planned(ask=Ask(request_id="b", prompt=(*opening[:5], 99), max_tokens=4), at_ns=3 * S)
+    schedule = seal(Loop.OPEN, [first, second, other], limits=Limits())
+
+    def cached(**changes: object) -> list[int | None]:
+        reuse = {**kv["reuse"], **changes}  # type: ignore[dict-item]
+        lives = simulate(schedule, kv={**kv, "reuse": reuse}).lives
+        return [life.cached_tokens for life in lives]
+
+    assert cached() == [0, len(opening) + 3, 5], "the last token of an answer is in no memory"
+    assert cached(answers_return=False) == [0, len(opening), 5]
+    assert cached(keeps_answers=False) == [0, len(opening), 4], "exact mode computes two tokens at least"
+    assert cached(cache_scope="session") == [0, len(opening) + 3, None], "one of its own conversation was not looked up"

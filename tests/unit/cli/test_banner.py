@@ -11,7 +11,7 @@ import pytest
 from arriero.cli.banner import Banner, tell
 from arriero.cli.loading import LoadedModel, load_model
 from arriero.cli.logs import set_up_logs
-from arriero.core.config import BackendKind, LogFormat, LogLevel, ServeConfig
+from arriero.core.config import BackendKind, CacheScope, LogFormat, LogLevel, ServeConfig, SessionReuse
 from arriero.core.config_rules import resolve
 from arriero.core.option_kinds import Threads
 
@@ -102,6 +102,26 @@ def test_json_logs_hold_the_same(loaded: LoadedModel) -> None:
     banner = banner_for(loaded, log_format=LogFormat.JSON)
     tell(banner)
     lines = {line["message"]: line for line in map(json.loads, stream.getvalue().splitlines())}
-    assert list(lines) == ["configuration", "model", "sizes", "ready"]
+    assert list(lines) == ["configuration", "model", "sizes", "reuse", "ready"]
     assert lines["configuration"]["config"]["threads"] == "2,4"
     assert lines["ready"]["curl"] == banner.curl
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "shared by all requests (no API keys)"),
+        ({"api_key": ("a", "b")}, "shared by the requests of one API key (2 keys)"),
+        ({"api_key": ("a", "b"), "cache_scope": CacheScope.GLOBAL}, "shared by all requests, of all 2 API keys"),
+        (
+            {"cache_scope": CacheScope.SESSION, "session_reuse": SessionReuse.LCP},
+            "shared by the requests of one session; by none without session_id, by the rules of --session-reuse lcp",
+        ),
+        ({"reuse": False}, "not reused (off)"),
+    ],
+)
+def test_who_shares_prefixes_is_told(loaded: LoadedModel, settings: dict[str, object], told: str) -> None:
+    assert banner_for(loaded, **settings).reuse()["prefixes"] == told
+    out = io.StringIO()
+    tell(banner_for(loaded, **settings), out)
+    assert told in out.getvalue()

@@ -6,7 +6,8 @@ import pytest
 
 from arriero.cli.gate import MACHINE, read_arguments
 from arriero.core.config import PlacementKind
-from arriero.core.gate_args import GateArgs, GateKnobs, GateVerb
+from arriero.core.errors import ConfigError
+from arriero.core.gate_args import Compositions, ExactnessKnobs, GateArgs, GateKnobs, GateVerb, StormKnobs
 from arriero.core.option_kinds import Threads
 
 
@@ -28,7 +29,7 @@ def test_gates_are_named_in_any_case() -> None:
     assert args.config.threads == Threads(2, 2)
 
 
-@pytest.mark.parametrize("verb", [GateVerb.RUN, GateVerb.REFERENCE, GateVerb.EXACTNESS])
+@pytest.mark.parametrize("verb", [verb for verb in GateVerb if verb is not GateVerb.GATES])
 def test_a_verb_comes_first(verb: GateVerb) -> None:
     assert read_arguments([verb]).verb is verb
 
@@ -40,3 +41,22 @@ def test_a_run_takes_the_published_knobs() -> None:
         active=4, waiting=2, budgets=(8, 16), cancel_plan=(), reuse_completed=True, repeats=2
     )
     assert read_arguments(["run"]).knobs == GateKnobs()
+
+
+def test_exactness_takes_how_many_from_which_seed_and_under_which_composition() -> None:
+    args = read_arguments(shlex.split("exactness --requests 500 --seed 7 --mode exact --matrix --markdown table.md"))
+    assert args.exactness == ExactnessKnobs(
+        requests=500, seed=7, mode=Compositions.EXACT, matrix=True, markdown="table.md"
+    )
+    assert read_arguments(["exactness"]).exactness == ExactnessKnobs()
+    assert read_arguments(["exactness"]).knobs == GateKnobs()
+
+
+def test_a_storm_takes_its_size() -> None:
+    assert read_arguments(shlex.split("storm --requests 300 --seed 2")).storm == StormKnobs(requests=300, seed=2)
+    assert read_arguments(["storm"]).storm.requests == 2000
+
+
+def test_a_composition_that_there_is_not_is_told_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="--mode slow: not one of the choices; use exact or fast or both"):
+        read_arguments(shlex.split("exactness --mode slow"))

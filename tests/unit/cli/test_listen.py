@@ -53,3 +53,19 @@ def test_files_that_are_no_certificate_are_refused(tmp_path: Path) -> None:
 def test_diagnostics_may_go_to_a_new_file_or_to_standard_error(tmp_path: Path) -> None:
     check_files(ServeConfig(diagnostics=str(tmp_path / "new.jsonl")))
     check_files(ServeConfig(diagnostics="-"))
+
+
+def test_the_folder_of_saved_runs_is_made_for_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "runs"
+    check_files(ServeConfig(cache_dir=str(folder)))
+    assert folder.is_dir()
+    assert not folder.stat().st_mode & 0o077
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ConfigError) as refused:
+        check_files(ServeConfig(cache_dir=str(file)))
+    assert str(refused.value).startswith(f"--cache-dir {file}: file exists; name a folder that can be written")

@@ -21,8 +21,9 @@ def serve_some(file: Path, num_requests: int) -> None:
     """What `serve --journal FILE` does with its engine."""
     config = ServeConfig(journal=str(file), check=True)
     backend = SyntheticBackend(SyntheticOptions(num_sequences=2))
-    with open_records(config, backend.limits) as records:
-        engine = Engine(backend, engine_options(config), observers=records.observers)
+    options = engine_options(config, backend)
+    with open_records(config, backend.limits, options) as records:
+        engine = Engine(backend, options, observers=records.observers)
         engine.start(Dedicated())
         handles = [engine.submit([1, 2, 3], 5, end_tokens=frozenset()) for _ in range(num_requests)]
         for handle in handles:

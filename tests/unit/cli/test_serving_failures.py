@@ -3,6 +3,7 @@
 import http.client
 import json
 import logging
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -19,6 +20,8 @@ from arriero.cli.loading import LoadedModel, load_model
 from arriero.cli.main import main
 from arriero.core.config import ServeConfig
 from arriero.core.plan import Row
+from arriero.testing.fakes import FaultyBackend
+from arriero.testing.faults import Uncuttable
 
 SERVE = ["serve", "--backend", "synthetic", "--port", "0"]
 
@@ -75,3 +78,25 @@ def test_a_dead_engine_ends_the_server_with_the_reason(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("arriero: the engine ended by itself: ")
     assert "a bug met 1 rows" in last
+
+
+def test_c13_reuse_that_the_memory_cannot_do_is_said_once_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    def load_uncuttable(config: ServeConfig) -> LoadedModel:
+        loaded = load_model(config)
+        return replace(loaded, backend=FaultyBackend(loaded.backend, Uncuttable()))
+
+    def end(banner: Banner) -> None:
+        told.append(banner.reuse()["prefixes"])
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(serving, "load_model", load_uncuttable)
+    monkeypatch.setattr(serving, "tell", end)
+    assert main(SERVE) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "prefix reuse" in line]
+    assert len(lines) == 1
+    assert f"prefix reuse: unsupported: {Uncuttable.reason}" in lines[0]
+    assert told == [f"not reused (unsupported: {Uncuttable.reason})"]

@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arriero.core.config import OPTIONS, FlashAttention, KvLayout, PlacementKind, ServeConfig
-from arriero.core.config_rules import check, public_view, resolve
+from arriero.core.config import (
+    OPTIONS,
+    BackendKind,
+    CacheScope,
+    FlashAttention,
+    KvLayout,
+    KvType,
+    PlacementKind,
+    ServeConfig,
+    SessionReuse,
+)
+from arriero.core.config_rules import check, public_view, resolve, settle
 from arriero.core.errors import ConfigError
 from arriero.core.option import Option, plain, text
 from arriero.core.option_kinds import (
@@ -103,6 +113,28 @@ def test_exact_mode_turns_flash_attention_off() -> None:
         ({"exact": True, "prefill_rows_per_seq": 1}, "--prefill-rows-per-seq 1:", "use 3 or more"),
         ({"exact": True, "prefill_rows_per_step": 2}, "--prefill-rows-per-step 2:", "use 3 or more"),
         ({"exact": True, "micro_batch": 1}, "--micro-batch 1:", "use 3 or more"),
+        ({"kv_type": KvType.Q8_0, "flash_attn": FlashAttention.OFF}, "--kv-type q8_0:", "use f16, bf16 or f32"),
+        ({"kv_type": KvType.Q4_0, "exact": True}, "--kv-type q4_0:", "exact mode turns it off; use f16"),
+        ({"session_reuse": SessionReuse.LCP}, "--session-reuse lcp:", "add --cache-scope session"),
+        ({"lcp_min_tokens": 16}, "--lcp-min-tokens 16:", "leave out --lcp-min-tokens"),
+        (
+            {"lcp_min_tokens": 16, "session_reuse": SessionReuse.EXACT, "cache_scope": CacheScope.SESSION},
+            "--lcp-min-tokens 16:",
+            "it is a rule of --session-reuse lcp; add that",
+        ),
+        ({"retained": 250}, "--retained 250:", "use 248 or fewer, or fewer --sequences"),
+        ({"retained": 8, "ctx_size": 2048}, "--ctx-size 2048:", "use 4096 or more, or fewer --retained"),
+        ({"cache_dir": "runs", "cache_ram": 0}, "--cache-dir runs:", "use --cache-ram 1 or more"),
+        ({"cache_dir": "runs", "backend": BackendKind.SYNTHETIC}, "--cache-dir runs:", "leave out one of the two"),
+        ({"reuse": False, "cache_dir": "runs"}, "--cache-dir runs:", "leave out one of the two"),
+        ({"reuse": False, "cache_ram": 8}, "--cache-ram 8:", "leave out one of the two"),
+        ({"reuse": False, "retained": 8}, "--retained 8:", "leave out one of the two"),
+        ({"reuse": False, "retained_ttl": 1.5}, "--retained-ttl 1.5:", "leave out one of the two"),
+        (
+            {"reuse": False, "session_reuse": SessionReuse.EXACT, "cache_scope": CacheScope.SESSION},
+            "--session-reuse exact:",
+            "--no-reuse keeps nothing",
+        ),
         ({"engine_cpus": (0,), "placement": PlacementKind.SHARED}, "--engine-cpus:", "use --placement dedicated"),
         ({"ssl_keyfile": "k"}, "--ssl-keyfile:", "add --ssl-certfile FILE"),
         ({"ssl_certfile": "c"}, "--ssl-certfile:", "add --ssl-keyfile FILE"),
@@ -146,3 +178,44 @@ def test_the_context_follows_the_number_of_sequences() -> None:
 def test_two_records_cannot_share_a_file() -> None:
     with pytest.raises(ConfigError, match=r"--journal day\.jsonl: --diagnostics writes there too"):
         resolve({"journal": "day.jsonl", "diagnostics": "day.jsonl"})
+
+
+def test_retained_runs_have_ids_of_their_own_where_those_cost_nothing() -> None:
+    separate, unified = resolve({}), resolve({"kv": KvLayout.UNIFIED})
+    assert (separate.sequence_ids, separate.retained_ids) == (8, 0)
+    assert (unified.sequence_ids, unified.retained_ids) == (64, 56)
+    assert resolve({"kv": KvLayout.UNIFIED, "sequences": 230, "batch": 512}).retained_ids == 26
+    assert resolve({"kv": KvLayout.UNIFIED, "reuse": False}).sequence_ids == 8
+    assert resolve({"kv": KvLayout.UNIFIED, "retained": 0}).sequence_ids == 8
+
+
+def test_each_retained_run_of_the_separate_layout_gets_its_share_of_the_context() -> None:
+    config = resolve({"retained": 8})
+    assert (config.ctx_size, config.sequence_tokens) == (16 * 2048, 2048)
+    assert resolve({"retained": 8, "ctx_size": 8192}).sequence_tokens == 512
+    unified = resolve({"retained": 8, "kv": KvLayout.UNIFIED})
+    assert (unified.ctx_size, unified.sequence_tokens) == (8 * 2048, 8 * 2048)
+
+
+def test_the_host_store_is_there_where_runs_have_to_leave_or_are_to_last() -> None:
+    assert resolve({}).host_mib == 1024
+    assert resolve({"kv": KvLayout.UNIFIED}).host_mib == 0
+    assert resolve({"kv": KvLayout.UNIFIED, "cache_dir": "runs"}).host_mib == 1024
+    assert resolve({"cache_ram": 0}).host_mib == 0
+    assert resolve({"reuse": False}).host_mib == 0
+
+
+def test_runs_of_sessions_age() -> None:
+    session: dict[str, object] = {"session_reuse": SessionReuse.LCP, "cache_scope": CacheScope.SESSION}
+    assert resolve({}).retained_ttl_s == 0
+    assert resolve(session).retained_ttl_s == 600
+    assert resolve({**session, "retained_ttl": 0.0}).retained_ttl_s == 0
+
+
+@given(st.sampled_from(KvLayout), st.booleans(), st.integers(1, 256))
+def test_settled_is_what_holds(layout: KvLayout, reuse: bool, sequences: int) -> None:  # noqa: FBT001 - drawn
+    config = resolve({"kv": layout, "reuse": reuse, "sequences": sequences})
+    settled = settle(config)
+    assert None not in {settled.retained, settled.retained_ttl, settled.cache_ram}
+    assert (settled.sequence_ids, settled.host_mib) == (config.sequence_ids, config.host_mib)
+    check(settled)

@@ -5,6 +5,7 @@ import pytest
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.ids import RequestId, SequenceId
 from arriero.kv.cells import CellLayout, CellManager
+from arriero.kv.ledger import OwnStreams
 from arriero.kv.protocol import ReleaseCause, Shortage, Started
 from arriero.kv.sequence_ids import LowestFirst
 
@@ -72,23 +73,53 @@ def test_a_sequence_that_nobody_holds_cannot_be_changed(verb: str) -> None:
     cells.check()
 
 
+def break_ids(cells: CellManager, ids: LowestFirst) -> None:
+    del cells
+    ids._free.append(SequenceId(0))
+
+
+def lose_an_id(cells: CellManager, ids: LowestFirst) -> None:
+    del cells
+    ids._free.clear()
+
+
+def overfill(cells: CellManager, ids: LowestFirst) -> None:
+    del ids
+    cells._ledger.grow(SequenceId(0), 8)
+
+
+def forget_a_holder(cells: CellManager, ids: LowestFirst) -> None:
+    del ids
+    del cells._held[SequenceId(0)]
+
+
+def miscount(cells: CellManager, ids: LowestFirst) -> None:
+    del ids
+    ledger = cells._ledger
+    assert isinstance(ledger, OwnStreams)
+    ledger.held_tokens += 1
+
+
 @pytest.mark.parametrize(
-    ("held", "active", "idle", "rule"),
+    ("breaks", "rule"),
     [
-        ({0: 3}, 4, [1], "do not add up"),
-        ({0: 10, 1: 11}, 21, [], "more cells held"),
-        ({0: 11}, 11, [1], "exceeds its limit"),
-        ({0: 3}, 3, [0, 1], "held and free at once"),
-        ({0: 3}, 3, [], "got lost"),
+        (break_ids, "held and free at once"),
+        (lose_an_id, "got lost"),
+        (overfill, "exceeds its limit"),
+        (forget_a_holder, "nobody has it"),
+        (miscount, "do not add up"),
     ],
 )
-def test_check_names_the_rule_that_is_broken(held: dict[int, int], active: int, idle: list[int], rule: str) -> None:
+@pytest.mark.parametrize("unified", [True, False])
+def test_check_names_the_rule_that_is_broken(
+    breaks: Callable[[CellManager, LowestFirst], None],
+    rule: str,
+    unified: bool,  # noqa: FBT001 - a parameter
+) -> None:
     ids = LowestFirst(2)
-    cells = CellManager(CellLayout(num_sequences=2, num_cells=20, sequence_limit=10, unified=True), ids)
+    cells = CellManager(CellLayout(num_sequences=2, num_cells=20, sequence_limit=10, unified=unified), ids)
     cells.start(RequestId(1), 3, headroom=0)
     cells.check()
-    cells._held = {SequenceId(each): num_cells for each, num_cells in held.items()}
-    cells._active_cells = active
-    ids._free = [SequenceId(each) for each in idle]
+    breaks(cells, ids)
     with pytest.raises(InvariantViolation, match=rule):
         cells.check()

@@ -40,7 +40,7 @@ def test_an_id_that_a_cancel_freed_rests_for_a_step() -> None:
     places.release(FIRST, ReleaseCause.CANCELLED, 0)
     seen = [places.is_resting]
     assert places.start(RequestId(2), 1, 0) == Shortage(0)
-    places.begin_step()
+    places.begin_step(1)
     assert [*seen, places.is_resting] == [True, False]
     assert places.take_ops() == ()
     assert isinstance(places.start(RequestId(2), 1, 0), Started)

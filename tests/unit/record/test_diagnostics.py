@@ -36,7 +36,10 @@ PUBLISHED = {
         streams_closed_completed streams_closed_cancelled streams_closed_error engine_t_start_us_absolute
         preload_prefill_llama_decode_included cancel_request_calls cancel_request_duplicates cancel_stale_epoch
         cancel_active_observed cancel_unknown_request_id queued_cancelled engine_idle_waits engine_shutdown_observed
-        streams_opened stream_tokens_emitted_total slots_quarantined""",
+        streams_opened stream_tokens_emitted_total slots_quarantined session_reuse_admitted_count
+        session_reuse_prefill_skipped_tokens lcp_reuse_admitted_count lcp_reuse_matched_tokens lcp_reuse_trimmed_tokens
+        lcp_trim_refused resident_slots_created_count resident_slots_evicted_count last_evicted_resident_lru
+        reuse_overtakes""",
     ServerRequestRow: """request_id stream submit_us first_token_us completion_us stream_channel_get_count
         sse_write_count sse_write_bytes disconnect_observed cancel_issued final_status n_decoded t_entry_us
         t_parse_done_us t_tokenize_done_us t_admitted_us t_complete_us t_result_available_us t_response_ready_us
@@ -61,6 +64,7 @@ def strategy_of(kind: type[DiagnosticsRow]) -> st.SearchStrategy[DiagnosticsRow]
         bool: st.booleans(),
         str: st.text(),
         str | None: st.none() | st.text(),
+        dict[str, int]: st.dictionaries(st.text(), st.integers(0, 2**53), max_size=3),
         tuple[str, ...]: st.lists(st.text(), max_size=3).map(tuple),
     }
     fields = msgspec.structs.fields(kind)

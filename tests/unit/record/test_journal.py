@@ -1,5 +1,6 @@
 """The form of a journal: one way to write each record, nothing private, and every kind of damage told with its line."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -11,17 +12,22 @@ from arriero.core.errors import BadJournal
 from arriero.core.events import CancelById
 from arriero.core.ids import Epoch, RequestId
 from arriero.core.request import Request
+from arriero.kv.reuse import ReuseRules
 from arriero.record.journal import JournalEnd, JournalLines, chained_crc, encode_record
+from arriero.record.journal_parts import AnswerRow
 from arriero.record.journal_reader import read_journal, read_lines
 from arriero.record.journal_schema import EndRecord, GapRecord, JournalRecord, StartRecord, StepRecord, TimeLine
 from arriero.record.journal_setup import (
     CellsSetup,
     DecodeFirstSetup,
     FirstComeSetup,
+    HolesSetup,
     LimitsSetup,
     LowestFirstSetup,
+    ReuseSetup,
     Setup,
 )
+from arriero.scheduler.holes import Closed
 from arriero.sim.composition import build_scheduler
 from arriero.sim.journal import journal_lines
 from arriero.sim.simulator import Cancellation, Message, Simulator, Submission
@@ -173,9 +179,9 @@ def test_the_same_record_in_another_form_is_told() -> None:
 
 def test_another_schema_is_told_even_if_it_has_other_fields() -> None:
     lines = journal()
-    lines[0] = b'{"kind":"start","schema":2,"what":"else"}'
-    assert refused(lines) == "line 1: schema 2, and only 1 can be read; use the arriero that wrote it"
-    assert refused(resealed(journal(), 1, schema=3)).startswith("line 1: schema 3, and only 1 can be read")
+    lines[0] = b'{"kind":"start","schema":1,"what":"else"}'
+    assert refused(lines) == "line 1: schema 1, and only 2 can be read; use the arriero that wrote it"
+    assert refused(resealed(journal(), 1, schema=3)).startswith("line 1: schema 3, and only 2 can be read")
 
 
 def test_an_unknown_field_and_a_wrong_type_are_told() -> None:
@@ -220,3 +226,16 @@ def test_every_field_of_a_record_has_its_line_in_the_document(root: Path) -> Non
         section = page.partition(f"## kind `{kind}`")[2].partition("\n## ")[0]
         named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
         assert set(record.__struct_fields__) - {"crc"} <= named, kind
+
+
+def test_the_rules_of_reuse_are_written_in_full() -> None:
+    rules = {field.name for field in dataclasses.fields(ReuseRules)}
+    assert set(ReuseSetup.__struct_fields__) == rules
+    assert set(HolesSetup.__struct_fields__) == {field.name for field in dataclasses.fields(Closed)}
+
+
+def test_an_answer_is_described_when_its_sequence_is_given_back() -> None:
+    requests = [dataclasses.replace(request(number), end_tokens=frozenset()) for number in (3, 6)]
+    records = [line.record for line in read_lines(journal([Submission(each) for each in requests]))]
+    answers = [row for record in records if isinstance(record, StepRecord) for row in record.answers]
+    assert answers == [AnswerRow(1, None, 1, 3), AnswerRow(2, 1, 4, 0)], "both say the same after the same prompt"

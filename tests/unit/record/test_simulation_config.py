@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from arriero.core.errors import DataError
-from arriero.record.simulation_config import Blocks, Cells, read_simulation_config
+from arriero.record.simulation_config import Blocks, Cells, Reuse, read_simulation_config
 
 SMALLEST = """
 schema_version = "arriero-simulation-v1"
@@ -52,6 +52,11 @@ def test_blocks_and_a_generator_with_seeds(tmp_path: Path) -> None:
         ('name = "small"', 'name = "s"\nseeds = [1]', "seeds"),
         ('kind = "cells"', 'kind = "pages"', "kv.kind"),
         ("num_cells = 4096", "num_cells = 4096\nsequence_limit = 5000", "kv.sequence_limit"),
+        ("num_cells = 4096", 'num_cells = 4096\nlayout = "separate"\nsequence_limit = 2000', "kv.sequence_limit"),
+        ("num_cells = 4096", 'num_cells = 3\nlayout = "separate"', "kv.num_cells"),
+        ("num_cells = 4096", 'num_cells = 4096\nreuse = {scope = "global"}', "kv.reuse.scope"),
+        ("num_cells = 4096", 'num_cells = 4096\nreuse = {session_reuse = "lcp"}', "kv.reuse.session_reuse"),
+        ("rows = 512\n[kv]\n", "rows = 512\nchunked_prefill = false\n[kv]\nreuse = {}\n", "kv.reuse"),
         ("sequences = 4", "sequences = 0", "limits.sequences"),
         ("rows = 512", "rows = 3", "limits.rows"),
         (
@@ -79,3 +84,15 @@ def test_what_breaks_a_rule_is_refused_with_its_field(tmp_path: Path, old: str, 
     assert caught.value.file == str(path)
     assert caught.value.field == field
     assert "; " in str(caught.value)
+
+
+def test_layout_and_reuse_decide_how_many_positions_a_sequence_has(tmp_path: Path) -> None:
+    more = 'num_cells = 4096\nlayout = "separate"\nreuse = {retained = 4, host_tokens = 9}'
+    config = read_simulation_config(written(tmp_path, SMALLEST.replace("num_cells = 4096", more)))
+    assert isinstance(config.kv, Cells)
+    assert config.kv.reuse == Reuse(retained=4, host_tokens=9)
+    assert (config.kv.retained, config.kv.limit_of(4)) == (4, 512)
+    unified = Cells(num_cells=4096, reuse=Reuse())
+    assert (unified.retained, unified.limit_of(4)) == (56, 4096)
+    assert Cells(num_cells=4096).retained == 0
+    assert Cells(num_cells=4096, layout="separate", reuse=Reuse()).retained == 0

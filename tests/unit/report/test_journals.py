@@ -28,7 +28,15 @@ from arriero.record.journal_parts import (
     SubmitRow,
     TokenRow,
 )
-from arriero.record.journal_schema import EndRecord, GapRecord, JournalRecord, StartRecord, StepRecord, TimeLine
+from arriero.record.journal_schema import (
+    SCHEMA,
+    EndRecord,
+    GapRecord,
+    JournalRecord,
+    StartRecord,
+    StepRecord,
+    TimeLine,
+)
 from arriero.record.journal_setup import (
     BlocksSetup,
     CellsSetup,
@@ -51,7 +59,7 @@ def start(kv: MemorySetup = CELLS, time_line: TimeLine = TimeLine.MICROSECONDS, 
     )
     setup = Setup(kv=kv, ids=LowestFirstSetup(), planner=DecodeFirstSetup(), policy=FirstComeSetup(), limits=limits)
     return StartRecord(
-        crc=0, schema=1, written_by="arriero 0", time_line=time_line, setup=setup, kept_runs=1, kept_tokens=1
+        crc=0, schema=SCHEMA, written_by="arriero 0", time_line=time_line, setup=setup, kept_runs=1, kept_tokens=1
     )
 
 

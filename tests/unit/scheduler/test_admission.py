@@ -2,10 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arriero.core.errors import ContextTooLong, InvalidRequest, QueueFull
+from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest, QueueFull
 from arriero.core.ids import RequestId
 from arriero.core.request import Request
-from arriero.scheduler.admission import Backlog, BacklogCounts, check_fits
+from arriero.scheduler.admission import (
+    AllSlotsFree,
+    AtMost,
+    Backlog,
+    BacklogCounts,
+    Continuous,
+    OneAtATime,
+    StartRule,
+    check_fits,
+)
 
 
 def request(prompt_tokens: int, max_tokens: int) -> Request:
@@ -50,3 +59,16 @@ def test_the_backlog_counts_what_a_number_would_count(moves: list[bool], limit: 
             with pytest.raises(AssertionError):
                 backlog.leave()
         assert backlog.counts == BacklogCounts(inside, peak, accepted, refused)
+
+
+@pytest.mark.parametrize("rule", [Continuous(), AllSlotsFree(), OneAtATime(), AtMost(1), AtMost(3)])
+def test_a_rule_lets_as_many_run_as_it_says(rule: StartRule) -> None:
+    num_running = 0
+    while num_running < 9 and rule.may_start(num_running, num_running):
+        num_running += 1
+    assert num_running == min(9, rule.most_running)
+
+
+def test_a_rule_that_lets_nobody_run_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least 1 must"):
+        AtMost(0)

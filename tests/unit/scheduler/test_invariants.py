@@ -12,7 +12,8 @@ from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.progress import Progress
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.testing.simulation import CountingAnswers
 
 
@@ -84,7 +85,7 @@ def two_behind(scheduler: Scheduler) -> None:
 RULES: dict[str, Callable[[Scheduler], None]] = {
     "two requests hold one sequence": held_twice,
     "sequences held and requests running differ": held_by_nobody,
-    "cells held and tokens that need a place differ": one_computed_too_many,
+    "places held and tokens that need a place differ": one_computed_too_many,
     "neither waits nor runs": alive_nowhere,
     "waits and runs at once": alive_twice,
     "waiting request is in another state": waits_in_another_state,

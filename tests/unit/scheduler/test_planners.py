@@ -10,7 +10,8 @@ from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.draft import UNMETERED, PrefillBudget
 from arriero.scheduler.planners import DecodeFirst, PhasesApart, Planner
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.simulator import SimulatedStep, Simulator, Submission
 from arriero.testing.simulation import CountingAnswers, LinearCost
 

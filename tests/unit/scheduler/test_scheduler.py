@@ -25,7 +25,8 @@ from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.simulator import Simulator, Submission
 from arriero.testing.simulation import CountingAnswers, LinearCost
 

@@ -1,10 +1,17 @@
-from arriero.core.ids import RequestId
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from arriero.core.events import PreemptionCause
+from arriero.core.ids import RequestId, SequenceId
 from arriero.core.plan import Deferral
-from arriero.core.request import Request
+from arriero.core.request import BlankTokens, CancelReason, FinishReason, Request, RequestState
 from arriero.kv.cells import CellLayout, CellManager
-from arriero.scheduler.admission import Continuous
+from arriero.kv.reuse import ReuseRules
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.rules import LIVE_RULES, SchedulerRules
 from arriero.scheduler.slots import Slots
 
 
@@ -17,7 +24,7 @@ def waiting(slots: Slots, request_id: int, prompt: int) -> Progress:
 
 def new_slots(num_sequences: int) -> Slots:
     layout = CellLayout(num_sequences=num_sequences, num_cells=20, sequence_limit=20, unified=True)
-    return Slots(CellManager(layout), FirstComeFirstServed(), Continuous(), headroom_per_sequence=3)
+    return Slots(CellManager(layout), FirstComeFirstServed(), LIVE_RULES, headroom_per_sequence=3)
 
 
 def test_who_finds_every_slot_taken_is_told_apart_from_who_finds_no_cells() -> None:
@@ -35,3 +42,112 @@ def test_events_are_handed_out_once() -> None:
     slots.admit(waiting(slots, 1, prompt=4))
     assert len(slots.take_events()) == 1
     assert slots.take_events() == ()
+
+
+# ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kept(reuse: ReuseRules, end: Callable[[Slots, Progress], object], *, scope: str | None = "a") -> int:
+    """Tokens that are retained after a request of 5 computed tokens, one of them said, came to this end."""
+    layout = CellLayout(num_sequences=2, num_cells=40, sequence_limit=20, unified=True)
+    manager = CellManager(layout, reuse=reuse)
+    slots = Slots(manager, FirstComeFirstServed(), SchedulerRules(reuse=reuse), headroom_per_sequence=0)
+    request = Request(request_id=RequestId(1), prompt=(1, 2, 3, 4), max_tokens=4, arrival_at=0, cache_scope=scope)
+    progress = Progress(request, (1,))
+    slots.waiting.add(progress)
+    slots.begin_step(1)
+    assert slots.admit(progress) is None
+    slots.publish([row := progress.chunk(4)])
+    progress.advance(row)
+    progress.append(5)
+    assert slots.extend_each([progress.held_sequence])
+    progress.advance(progress.decode_row())
+    progress.append(6)
+    end(slots, progress)
+    manager.check()
+    return sum(run.length for run in manager.retained())
+
+
+def finish(reason: FinishReason, cancel_reason: CancelReason | None = None) -> Callable[[Slots, Progress], object]:
+    return lambda slots, progress: slots.finish(progress, reason, cancel_reason=cancel_reason)
+
+
+def preempt(*, keeps: bool) -> Callable[[Slots, Progress], object]:
+    return lambda slots, progress: slots.preempt(progress, PreemptionCause.NO_ROOM, keeps=keeps)
+
+
+TREE, SESSIONS, PROMPTS = ReuseRules(), ReuseRules(per_session=True), ReuseRules(keeps_answers=False)
+
+
+ENDS: dict[str, tuple[Callable[[Slots, Progress], object], tuple[int, int, int]]] = {
+    "stop": (finish(FinishReason.STOP), (5, 5, 4)),
+    "length": (finish(FinishReason.LENGTH), (5, 5, 4)),
+    "stop string": (finish(FinishReason.CANCELLED, CancelReason.STOP), (5, 5, 4)),
+    "cancelled": (finish(FinishReason.CANCELLED, CancelReason.USER), (5, 0, 4)),
+    "timeout": (finish(FinishReason.CANCELLED, CancelReason.TIMEOUT), (5, 0, 4)),
+    "failed": (finish(FinishReason.FAILED), (0, 0, 0)),
+    "yielded": (preempt(keeps=True), (5, 5, 4)),
+    "put back": (preempt(keeps=False), (0, 0, 0)),
+}
+"""How a request ends, and what of its 5 tokens is kept: in the tree, in sessions, where only prompts are kept."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_a_request_leaves_behind_depends_on_its_end(name: str) -> None:
+    end, expected = ENDS[name]
+    assert (kept(TREE, end), kept(SESSIONS, end), kept(PROMPTS, end)) == expected
+    assert kept(TREE, end, scope=None) == 0
+
+
+def test_who_yields_its_place_leaves_its_run_unless_runs_belong_to_completed_turns() -> None:
+    store = ReuseRules(host_tokens=99, min_restored=1)
+    for reuse, expected in ((store, 3), (replace(store, per_session=True), 0)):
+        layout = CellLayout(num_sequences=2, num_cells=8, sequence_limit=8, unified=True)
+        manager = CellManager(layout, reuse=reuse)
+        slots = Slots(manager, FirstComeFirstServed(), SchedulerRules(reuse=reuse), headroom_per_sequence=0)
+        slots.begin_step(1)
+        for number in (1, 2):
+            request = Request(
+                request_id=RequestId(number), prompt=(number,) * 4, max_tokens=4, arrival_at=0, cache_scope="a"
+            )
+            progress = Progress(request, (number,))
+            slots.waiting.add(progress)
+            assert slots.admit(progress) is None
+            slots.publish([row := progress.chunk(4)])
+            progress.advance(row)
+            progress.append(5)
+        first, second = slots.running
+        assert slots.extend(first, {}) is None
+        assert (second.state, slots.has_preempted) == (RequestState.WAITING, True)
+        assert manager.lookup(second.request.prompt, "a", 3).num_tokens == expected
+
+
+def test_an_answer_that_is_only_counted_is_found_by_nobody() -> None:
+    progress = Progress(Request(request_id=RequestId(1), prompt=(7, 8), max_tokens=9, arrival_at=0), (0,))
+    progress.admit(SequenceId(0), 0)
+    progress.count(progress.chunk(2), 1)
+    progress.count(progress.decode_row(), 3)
+    assert progress.num_computed == 5
+    assert progress.computed == [7, 8]
+    blank = Progress(Request(request_id=RequestId(2), prompt=BlankTokens(4), max_tokens=9, arrival_at=0), (0,))
+    assert blank.computed is None
+
+
+def test_a_resumed_request_looks_for_its_answer_too_where_answers_are_kept() -> None:
+    for reuse, expected in ((TREE, 5), (PROMPTS, 4)):
+        layout = CellLayout(num_sequences=2, num_cells=40, sequence_limit=20, unified=True)
+        manager = CellManager(layout, reuse=reuse)
+        slots = Slots(manager, FirstComeFirstServed(), SchedulerRules(reuse=reuse), headroom_per_sequence=0)
+        request = Request(request_id=RequestId(1), prompt=(1, 2, 3, 4), max_tokens=9, arrival_at=0, cache_scope="a")
+        progress = Progress(request, (1,))
+        slots.waiting.add(progress)
+        slots.begin_step(1)
+        slots.admit(progress)
+        slots.publish([row := progress.chunk(4)])
+        progress.advance(row)
+        progress.append(5)
+        slots.extend_each([progress.held_sequence])
+        progress.advance(progress.decode_row())
+        progress.append(6)
+        slots.preempt(progress, PreemptionCause.NO_ROOM, keeps=True)
+        assert slots.lookup(progress).num_tokens == expected

@@ -27,6 +27,16 @@ class Room:
         del progress
         return NO_HIT
 
+    def foreseen(self, progress: Progress) -> int:
+        del progress
+        return 0
+
+    def closed_to_all(self) -> Deferral | None:
+        return None
+
+    def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
+        return self.admit(progress, hit)
+
     def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
         del hit
         self.num_asked += 1

@@ -13,7 +13,8 @@ from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.draft import PrefillBudget
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
-from arriero.scheduler.scheduler import Scheduler, SchedulerLimits
+from arriero.scheduler.rules import SchedulerLimits
+from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.simulator import Cancellation, Message, SimulatedStep, Simulator, Submission
 from arriero.testing.simulation import CountingAnswers, LinearCost
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,26 +12,29 @@ import pytest
 
 from arriero.backend.protocol import Backend
 from arriero.backend.synthetic import SyntheticOptions
+from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.core.errors import ArrieroError, BadJournal, ReplayDiverged
-from arriero.core.events import DropSequence, TrimSequence
+from arriero.core.events import CopySequence, DropSequence, RetainedAction, TrimSequence
 from arriero.core.plan import Row
 from arriero.core.request import CancelReason, SamplingParams
 from arriero.engine.engine import Engine
 from arriero.engine.observer import StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement, Shared
+from arriero.kv.reuse import ReuseRules
 from arriero.record import journal_schema
 from arriero.record.journal import JournalLines
-from arriero.record.journal_parts import FailureRow, SubmitRow, Trimmed
+from arriero.record.journal_parts import AnswerRow, FailureRow, PromptShape, SubmitRow, Trimmed
 from arriero.record.journal_reader import read_lines
 from arriero.record.journal_schema import EndRecord, GapRecord, TimeLine
 from arriero.scheduler.draft import PrefillBudget
 from arriero.sim.replay import ReplayReport, replay, replay_journal
+from arriero.sim.simulator import Submission
 from arriero.testing.fakes import FaultyBackend, ScriptedBackend
 from arriero.testing.faults import BlockedCall, FailedCall, FailedRequest, FailedSampler, Fault, NoPlace, RefusedOp
 from tests.unit.engine.driving import LIMIT_S
 from tests.unit.engine.journals import AtEachStep, JournalFile, engine_with_journal
-from tests.unit.record.test_journal import MESSAGES, SETUP, journal, resealed, sealed
+from tests.unit.record.test_journal import MESSAGES, SETUP, journal, request, resealed, sealed
 
 PLACEMENTS = pytest.mark.parametrize("placement", [Dedicated(), Shared()], ids=["dedicated", "shared"])
 END_TOKENS = frozenset({257})
@@ -49,8 +53,9 @@ CALM = 1000
 class Crowd:
     """Threads that submit and cancel as fast as they can, and an observer that cancels who runs."""
 
-    def __init__(self, seed: int, num_threads: int = 3, num_requests: int = 40) -> None:
+    def __init__(self, seed: int, num_threads: int = 3, num_requests: int = 40, *, scopes: int = 1) -> None:
         self._rng = random.Random(seed)
+        self._scopes = [None, *map(str, range(scopes))]
         self._seeds = [self._rng.random() for _ in range(num_threads)]
         self._num_requests = num_requests
         self.engine: Engine | None = None
@@ -84,6 +89,7 @@ class Crowd:
                 sampling=SamplingParams(temperature=0.5, seed=1) if rng.random() < 0.3 else SamplingParams(),
                 min_tokens=rng.randint(0, 1),
                 timeout_ms=rng.randint(0, 3) if rng.random() < 0.1 else None,
+                cache_scope=rng.choice(self._scopes),
             )
             if rng.random() < 0.2:
                 handle.cancel()
@@ -91,8 +97,14 @@ class Crowd:
                 engine.cancel(rng.randint(1, 300), CancelReason.STOP)  # early, late, twice, or somebody else's
 
 
-def run_crowd(backend: Backend, options: EngineOptions, placement: Placement, seed: int) -> list[bytes]:
-    """The journal of a crowd on an engine in this placement."""
+def run_crowd(
+    backend: Backend,
+    options: EngineOptions,
+    placement: Placement,
+    seed: int,
+    tend: Sequence[RetainedAction] = (),
+) -> list[bytes]:
+    """The journal of a crowd on an engine in this placement; at its end the retained runs are tended."""
     crowd = Crowd(seed)
     engine, journal_file = engine_with_journal(backend, options, [AtEachStep(crowd.cancel_somebody)])
     crowd.engine = engine
@@ -104,6 +116,8 @@ def run_crowd(backend: Backend, options: EngineOptions, placement: Placement, se
                 sampling = SamplingParams(temperature=1, seed=2) if number == 2 else SamplingParams()
                 engine.submit([1, 2, 3], 12, request_id=CALM + number, sampling=sampling)
             await asyncio.to_thread(crowd.work, engine)
+            for action in tend:
+                await engine.ask_retained(action)
             engine.shutdown()
             summary = await engine.wait_closed()
         assert summary.crashed is None
@@ -142,6 +156,63 @@ def test_a_crowd_with_cancels_and_faults_is_replayed(placement: Placement, memor
 def test_exact_mode_and_published_pools_are_replayed(placement: Placement) -> None:
     backend = ScriptedBackend(SCRIPT, options=SEPARATE)
     check_replay(run_crowd(backend, EngineOptions(exact=True, published_pools=True), placement, seed=2))
+
+
+REUSE = ReuseRules(host_tokens=200, min_restored=2)
+
+
+@PLACEMENTS
+@pytest.mark.parametrize("memory", [UNIFIED, SEPARATE], ids=["unified", "separate"])
+def test_a_crowd_that_reuses_prefixes_is_replayed_with_every_hit(
+    placement: Placement, memory: SyntheticOptions
+) -> None:
+    store = SyntheticStore()
+    options = EngineOptions(budget=PrefillBudget(None, 9), retained=2, reuse=REUSE)
+    faults: list[Fault] = [
+        FailedRequest(CALM),
+        NoPlace(12, 55),
+        RefusedOp(CopySequence, 1, times=1),
+        RefusedOp(TrimSequence, 1, times=4),
+    ]
+    text = b""
+    for seed in range(2):  # the second one finds what the first one has saved
+        backend = FaultyBackend(ScriptedBackend(SCRIPT, options=memory, store=store), *faults)
+        actions = (RetainedAction.SAVE, RetainedAction.RESTORE, *([RetainedAction.ERASE] if seed else []))
+        lines = run_crowd(backend, options, placement, seed, actions)
+        check_replay(lines)
+        text += b"".join(lines)
+    for word in (b"reused", b"running", b"copy", b"save", b"answers", b"adopted", b"retained", b"erase"):
+        assert b'"%s"' % word in text, f"never seen: {word!r}"
+
+
+@PLACEMENTS
+def test_exact_mode_and_sessions_are_replayed(placement: Placement) -> None:
+    for number, options in enumerate((
+        EngineOptions(exact=True, reuse=ReuseRules(keeps_answers=False, min_suffix=2)),
+        EngineOptions(retained=1, reuse=ReuseRules(per_session=True, min_partial=2)),
+    )):
+        check_replay(run_crowd(ScriptedBackend(SCRIPT, options=SEPARATE), options, placement, seed=3 + number))
+
+
+def test_runs_of_the_host_store_are_described_without_their_tokens() -> None:
+    store = SyntheticStore()
+    options = EngineOptions(retained=1, reuse=REUSE, keep_alive=False)
+    lines: list[bytes] = []
+    for _ in range(2):
+        engine, journal_file = engine_with_journal(ScriptedBackend(SCRIPT, options=UNIFIED, store=store), options)
+        for number in range(2):
+            engine.submit([71, 72, 73, 74 + number], 3, end_tokens=frozenset(), cache_scope="a secret")
+        engine.start(Dedicated())
+        engine.join(LIMIT_S)
+        lines = journal_file.lines()
+        check_replay(lines)
+    start = next(read_lines(lines)).record
+    assert isinstance(start, journal_schema.StartRecord)
+    assert [(row.key, row.scope, row.shape) for row in start.adopted] == [
+        (1, 0, PromptShape(None, 0, 6)),
+        (2, 0, PromptShape(1, 3, 3)),
+    ]
+    assert b"secret" not in b"".join(lines)
 
 
 @PLACEMENTS
@@ -319,6 +390,24 @@ def test_a_prompt_that_shares_with_nobody_is_refused() -> None:
     shape = msgspec.structs.replace(message.prompt, earlier=9, common=2)
     messages = (msgspec.structs.replace(message, prompt=shape), *record.messages[1:])
     assert "which has no such run" in refused(resealed(lines, number, messages=messages))
+
+
+def test_an_answer_of_one_who_gave_nothing_back_is_refused() -> None:
+    lines = journal()
+    number, record = find_step(lines, lambda step: step.events and not step.answers)
+    lines = resealed(lines, number, answers=(AnswerRow(9, None, 1, 1),))
+    assert "submission 9 gave no sequence back in this step" in refused(lines)
+    assert record.answers == ()
+
+
+def test_an_answer_that_goes_on_as_nobody_did_is_refused() -> None:
+    requests = [replace(request(number), end_tokens=frozenset()) for number in range(1, 4)]
+    lines = journal([Submission(each) for each in requests])
+    number, record = find_step(lines, lambda step: step.answers)
+    answer = record.answers[0]
+    for changes, says in (({"common": 40}, "which has no such run"), ({"earlier": 2, "common": 1}, "does not go on")):
+        answers = (msgspec.structs.replace(answer, **changes), *record.answers[1:])
+        assert says in refused(resealed(lines, number, answers=answers))
 
 
 def test_submissions_out_of_their_count_are_refused() -> None:

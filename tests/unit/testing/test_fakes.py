@@ -1,14 +1,36 @@
 import threading
+from pathlib import Path
 
 import pytest
 
 from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
-from arriero.core.events import DropSequence, TrimSequence
+from arriero.backend.synthetic_memory import SyntheticStore
+from arriero.core.events import (
+    CopySequence,
+    DropSequence,
+    ForgetSaved,
+    KvOp,
+    MoveSequence,
+    RestoreSequence,
+    SaveSequence,
+    TrimSequence,
+)
+from arriero.core.ids import SavedKey
 from arriero.core.plan import DecodeRow
 from arriero.core.request import SamplingParams
 from arriero.testing.fakes import FaultyBackend, ScriptedBackend
-from arriero.testing.faults import BlockedCall, FailedCall, FailedRequest, FailedSampler, NoPlace, RefusedOp
+from arriero.testing.faults import (
+    BlockedCall,
+    FailedCall,
+    FailedRequest,
+    FailedSampler,
+    NoPlace,
+    RefusedOp,
+    Uncuttable,
+    damage_file,
+    truncate_file,
+)
 from arriero.testing.suites import FIRST, SECOND, answer, chunk, flat_row, request_of, tokens_of
 
 
@@ -63,6 +85,63 @@ def test_an_operation_is_refused_as_often_as_told() -> None:
     assert backend.apply(DropSequence(FIRST))
     assert not any(backend.apply(TrimSequence(SECOND, 0)) for _ in range(3))
     assert backend.apply(DropSequence(SECOND))
+
+
+KEY = SavedKey(1)
+FILLING: list[KvOp] = [
+    CopySequence(FIRST, SECOND, 2),
+    MoveSequence(FIRST, SECOND),
+    SaveSequence(FIRST, KEY, 2),
+    RestoreSequence(SECOND, KEY, 2),
+]
+
+
+@pytest.mark.parametrize("op", FILLING, ids=lambda op: type(op).__name__)
+def test_an_operation_is_refused_on_its_own_sequence_or_on_any(op: KvOp) -> None:
+    subject, other = (FIRST, SECOND) if isinstance(op, SaveSequence) else (SECOND, FIRST)
+    for sequence_id, refuses in ((subject, True), (other, False), (None, True)):
+        backend = FaultyBackend(
+            SyntheticBackend(SyntheticOptions(), store=SyntheticStore()), RefusedOp(type(op), sequence_id)
+        )
+        backend.decode([chunk(request_of(tokens_of(4)), FIRST)])
+        if isinstance(op, RestoreSequence):
+            assert backend.apply(SaveSequence(FIRST, KEY, 2))
+        assert backend.apply(op) is not refuses
+        assert (backend.positions(SECOND) is None) == (refuses or isinstance(op, SaveSequence))
+
+
+def test_an_uncuttable_memory_can_only_be_dropped_and_says_why() -> None:
+    backend = FaultyBackend(SyntheticBackend(store=SyntheticStore()), Uncuttable())
+    support = backend.reuse_support
+    assert (support.trim, support.copy, support.save) == (False, False, False)
+    assert "recurrent" in support.reason
+    backend.decode([chunk(request_of(tokens_of(4)), FIRST)])
+    assert not any(backend.apply(op) for op in [*FILLING, TrimSequence(FIRST, 2)])
+    assert backend.positions(FIRST) == (0, 3)
+    assert all(backend.apply(op) for op in (ForgetSaved(KEY), TrimSequence(FIRST, 0), DropSequence(SECOND)))
+
+
+def test_fakes_pass_on_what_their_store_held() -> None:
+    store = SyntheticStore()
+    first = ScriptedBackend(store=store)
+    assert (first.saved_runs(), first.reuse_support.save) == ((), True)
+    first.decode([chunk(request_of(tokens_of(4)), FIRST)])
+    assert first.apply(SaveSequence(FIRST, SavedKey(9), 4, "scope", tokens_of(4)))
+    second = FaultyBackend(ScriptedBackend(store=store))
+    (run,) = second.saved_runs()
+    assert (run.key, run.tokens) == (KEY, tokens_of(4))
+    assert not ScriptedBackend().reuse_support.save
+
+
+def test_files_are_harmed_as_told(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abcd")
+    damage_file(path)
+    assert path.read_bytes()[:3] == b"abc"
+    assert path.read_bytes()[3:] != b"d"
+    damage_file(path, -1)
+    truncate_file(path, 3)
+    assert path.read_bytes() == b"a"
 
 
 @pytest.mark.parametrize("interrupts", [False, True])

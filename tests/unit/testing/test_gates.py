@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from arriero.backend.protocol import Backend
 from arriero.core.config import ServeConfig
 from arriero.core.events import DropSequence, KvOp, TrimSequence
-from arriero.core.plan import DecodeRow, Row
+from arriero.core.ids import SequenceId
+from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.engine.placement import Dedicated, Placement, Shared
 from arriero.testing.fakes import FaultyBackend
 from arriero.testing.faults import FailedCall, Fault
@@ -52,9 +53,8 @@ def test_gate_passes_on_the_synthetic_backend(gate: Gate, placement: Placement) 
     assert report.counts
 
 
-def test_every_published_gate_of_the_engine_and_of_http_is_there() -> None:
-    numbers = [*range(1, 23), *range(34, 50)]
-    assert [gate.name for gate in GATES] == [f"G{number}" for number in numbers]
+def test_every_published_gate_is_there() -> None:
+    assert [gate.name for gate in GATES] == [f"G{number}" for number in range(1, 53)]
 
 
 # ── wrong backends ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,8 +71,9 @@ class ClearsEverything(FaultyBackend):
     """Clears the neighbours too."""
 
     def apply(self, op: KvOp) -> bool:
-        every_id = range(self.limits.num_sequences)
-        return all(super(ClearsEverything, self).apply(DropSequence(type(op.sequence_id)(each))) for each in every_id)
+        del op
+        every_id = map(SequenceId, range(self.limits.num_sequences))
+        return all(super(ClearsEverything, self).apply(DropSequence(each)) for each in every_id)
 
 
 class HeedsCompany(FaultyBackend):
@@ -107,6 +108,24 @@ class NeverTrims(FaultyBackend):
         return True if isinstance(op, TrimSequence) else super().apply(op)
 
 
+class HeedsChunks(FaultyBackend):
+    """Its answer to a prompt depends on how much of it was computed in the last call."""
+
+    def decode(self, rows: Sequence[Row]) -> NDArray[np.float32]:
+        logits = super().decode(rows)
+        lengths = [row.num_rows for row in rows if row.wants_logits and row.num_rows]
+        return np.stack([np.roll(row, each) for row, each in zip(logits, lengths, strict=True)]) if lengths else logits
+
+
+class ForgetsPrefixes(FaultyBackend):
+    """Its answer to a prompt that does not begin at its beginning is another one."""
+
+    def decode(self, rows: Sequence[Row]) -> NDArray[np.float32]:
+        logits = super().decode(rows)
+        moved = [isinstance(row, PrefillChunk) and row.start > 0 for row in rows if row.wants_logits and row.num_rows]
+        return np.stack([np.roll(row, each) for row, each in zip(logits, moved, strict=True)]) if moved else logits
+
+
 class Restless(FaultyBackend):
     """Never says the same twice."""
 
@@ -135,6 +154,15 @@ class Restless(FaultyBackend):
         ("G18", Restless, "the same again"),
         ("G20", HearsNeighbours, "anchor_hashes"),
         ("G21", HearsNeighbours, "anchor_hashes"),
+        ("G23", NeverClears, "KV is left"),
+        ("G24", Restless, "the same rows by hand"),
+        ("G24", ForgetsPrefixes, "full prefill"),
+        ("G27", NeverTrims, "unified_partial is 0"),
+        ("G27", ForgetsPrefixes, "full prefill"),
+        ("G32", NeverClears, "KV is left"),
+        ("G33", HeedsChunks, "chat_exact_other_answers"),
+        ("G50", NeverClears, "KV is left"),
+        ("G52", Restless, "full prefill"),
         ("G44", Restless, "the same"),
         ("G47", HeedsCompany, "same_tokens_exact"),
         ("G49", HeedsCompany, "others_as_alone"),

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from arriero.core.config import BackendKind, PlacementKind, ServeConfig
 from arriero.core.errors import ConfigError
-from arriero.core.gate_args import GateArgs, GateKnobs, GateVerb
-from arriero.testing.gates import main
-from arriero.testing.gates.command import size_of
+from arriero.core.gate_args import Compositions, ExactnessKnobs, GateArgs, GateKnobs, GateVerb, StormKnobs
+from arriero.testing.gates import GateReport, main
+from arriero.testing.gates.command import size_of, tell
 from arriero.testing.gates.figures import distinct, quantile, spread
 
 CONFIG = ServeConfig(backend=BackendKind.SYNTHETIC, ctx_size=16 * 512, sequences=16, batch=512)
@@ -158,10 +159,39 @@ def test_reference_agrees_with_the_engine(capsys: pytest.CaptureFixture[str]) ->
     assert "same_tokens=16 same_hashes=16 same_steps=16 same_positions=16" in lines[2]
 
 
-def test_exactness_compares_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(gate_args(verb=GateVerb.EXACTNESS, placements=(PlacementKind.SHARED,))) == 0
+def test_exactness_compares_every_row_and_then_requests_by_chance_in_both_modes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    knobs = ExactnessKnobs(requests=20)
+    assert main(gate_args(verb=GateVerb.EXACTNESS, placements=(PlacementKind.SHARED,), exactness=knobs)) == 0
+    rows, exact, fast = capsys.readouterr().out.splitlines()
+    assert "rows=192 same_rows_exact_B0=192 same_tokens_exact_B0=8" in rows
+    assert exact.startswith("PASS MIX-EXACT shared")
+    assert "rows_different=0 different=0" in exact
+    assert fast.startswith("PASS MIX-FAST shared")
+    assert "mismatch_percent=0.0" in fast
+
+
+def test_exactness_in_one_mode_has_one_line_more(capsys: pytest.CaptureFixture[str]) -> None:
+    knobs = ExactnessKnobs(requests=5, mode=Compositions.FAST)
+    assert main(gate_args(verb=GateVerb.EXACTNESS, placements=(PlacementKind.SHARED,), exactness=knobs)) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["EXACT", "MIX-FAST"]
+
+
+def test_a_storm_runs_once_whatever_the_placements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(gate_args(verb=GateVerb.STORM, storm=StormKnobs(requests=120, seed=7))) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert "rows=192 same_rows_exact_B0=192 same_tokens_exact_B0=8" in line
+    assert line.startswith("PASS STORM dedicated")
+    assert "seed=7" in line
+    assert "requests=120" in line
+
+
+def test_notes_stand_below_the_line_of_their_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    report = GateReport(
+        name="G0", title="t", placement="-", passed=True, counts={}, reason=None, seconds=0.0, notes=["one", "two"]
+    )
+    tell(Console(), report, block=False)
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[1:]] == ["one", "two"]
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,9 +4,10 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import msgspec
 from arriero.core.errors import ArrieroError
 
 LIMIT_S: Final = 120.0
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _DATA: Final = b"data: "
 _DONE: Final = b"[DONE]"
 _OK: Final = 200
@@ -52,26 +54,32 @@ async def call(url: str, method: str, path: str, body: object = None) -> Reply:
         raise CallFailed(f"{url}{path}: no answer ({type(error).__name__}: {error})") from None
 
 
-async def events(url: str, path: str, body: object) -> AsyncGenerator[Any]:
+async def events(url: str, path: str, body: object, *, headers: Mapping[str, str] = NO_HEADERS) -> AsyncGenerator[Any]:
     """The events of a stream as they come, decoded; the end of the connection or `[DONE]` ends it.
+
+    Args:
+        url: of the server.
+        path: of the endpoint.
+        body: as JSON can hold it.
+        headers: further ones.
 
     Raises:
         CallFailed: no answer, another status than 200, or no JSON.
     """
     try:
-        async with asyncio.timeout(LIMIT_S), aclosing(_data_of(url, path, msgspec.json.encode(body))) as found:
+        async with asyncio.timeout(LIMIT_S), aclosing(_data_of(url, path, body, headers)) as found:
             async for data in found:
                 yield msgspec.json.decode(data)
     except (OSError, TimeoutError, ValueError, IndexError) as error:
         raise CallFailed(f"{url}{path}: no stream ({type(error).__name__}: {error})") from None
 
 
-async def _data_of(url: str, path: str, data: bytes) -> AsyncGenerator[bytes]:
+async def _data_of(url: str, path: str, body: object, headers: Mapping[str, str]) -> AsyncGenerator[bytes]:
     """The data of each event of a stream, as they come."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     try:
-        writer.write(_request("POST", path, parts.netloc, data))
+        writer.write(_request("POST", path, parts.netloc, msgspec.json.encode(body), headers))
         status = int((await reader.readline()).split()[1])
         if status != _OK:
             raise CallFailed(f"{url}{path}: {status} instead of a stream")
@@ -92,8 +100,9 @@ async def _exchange(url: str, method: str, path: str, data: bytes) -> tuple[byte
         writer.close()
 
 
-def _request(method: str, path: str, host: str, data: bytes) -> bytes:
+def _request(method: str, path: str, host: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS) -> bytes:
     head = f"{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"{head}content-length: {len(data)}\r\nconnection: close\r\n\r\n".encode() + data
 
 

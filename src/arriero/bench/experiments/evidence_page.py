@@ -20,7 +20,8 @@ def page(plan: Mapping[str, Any], results: Mapping[str, Any], verdicts: Mapping[
 
 def _head(plan: Mapping[str, Any], results: Mapping[str, Any]) -> Iterator[str]:
     experiment = plan["experiment"]
-    yield f"# {experiment['number']}: {experiment['name']}"
+    number = f"{experiment['number']}: " if experiment["number"] else ""
+    yield f"# {number}{experiment['name']}"
     yield ""
     yield f"**{results['verdict']}**. {experiment['decides']}"
     yield ""

@@ -158,7 +158,7 @@ class Experiment(Generic[C]):
 
     Attributes:
         name: as on the command line, in `definitions/experiments/NAME.toml` and in `evidence/NAME/`.
-        number: its published number, such as `E8`.
+        number: its published number, such as `E8`; empty for one of our own.
         decides: the question, in one sentence.
         metric: the figure that decides.
         comparison: what is compared with what, and in which order it is measured.

@@ -3,7 +3,7 @@
 chat            each turn's prompt is the previous prompt, its answer, and a new question
 long-sys        one long common beginning, another question each time
 repeat-prefix   one sentence many times, then a number
-control         short, distinct, nothing shared
+control         short, distinct, nothing shared, not even a first word
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from arriero.core.errors import ConfigError
 from arriero.record.strict import Name, Positive
 
 
@@ -26,21 +27,43 @@ class Workload(StrEnum):
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What prompts are made of.
+    """What prompts are made of; a definition gives those that its workload needs.
 
     Attributes:
         passages: long ones, of which beginnings are made.
         questions: short ones, taken in turns.
         repeated: the sentence of the workload repeat-prefix.
         repeats: how often it stands there.
-        nouns: of the workload control.
+        nouns: first words of the workload control, one for each request, and no two begin alike.
     """
 
-    passages: tuple[Name, ...]
-    questions: tuple[Name, ...]
-    repeated: Name
-    repeats: Positive
-    nouns: tuple[Name, ...]
+    passages: tuple[Name, ...] = ()
+    questions: tuple[Name, ...] = ()
+    repeated: str = ""
+    repeats: Positive = 1
+    nouns: tuple[Name, ...] = ()
+
+    def check(self, workload: Workload, num_requests: int) -> None:
+        """Refuse texts that cannot make this workload.
+
+        Raises:
+            ConfigError: names what is missing.
+        """
+        needs: dict[Workload, dict[str, int]] = {
+            Workload.CHAT: {"passages": 2, "questions": 1},
+            Workload.LONG_SYS: {"passages": 1, "questions": 1},
+            Workload.REPEAT_PREFIX: {"repeated": 1},
+            Workload.CONTROL: {"nouns": num_requests},
+        }
+        there = {
+            "passages": len(set(self.passages)),
+            "questions": len(set(self.questions)),
+            "repeated": int(bool(self.repeated)),
+            "nouns": len(set(self.nouns)),
+        }
+        for field, least in needs[workload].items():
+            if there[field] < least:
+                raise ConfigError(f"texts.{field}: {there[field]} of them, all unlike; {workload} needs {least}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +156,7 @@ def _repeat_prefix(texts: Texts, size: WorkloadSize) -> Iterator[Turn]:
 
 def _control(texts: Texts, size: WorkloadSize) -> Iterator[Turn]:
     for index, name, is_warm_up in _numbers("control", size):
-        text = f"{_at(texts.nouns, index)} {index}, and why it matters:"
+        text = f"{_at(texts.nouns, index)}, and why it matters:"
         yield Turn(name=name, session=name, text=text, is_warm_up=is_warm_up)
 
 

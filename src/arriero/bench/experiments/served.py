@@ -50,6 +50,7 @@ class ServeOptions:
         batch_rows: rows of one decode call.
         placement: where its engine runs; `pinned` takes the last CPU.
         prefill_rows_per_seq, prefill_rows_per_step: caps on prompt rows; 0: none.
+        reuses: whether prompts may share prefixes; without it every prompt is computed, as in the published runs.
         flags: further ones.
     """
 
@@ -61,6 +62,7 @@ class ServeOptions:
     placement: PlacementWord = "dedicated"
     prefill_rows_per_seq: int = 0
     prefill_rows_per_step: int = 0
+    reuses: bool = False
     flags: tuple[str, ...] = ()
 
     def words(self, model: ModelSettings, diagnostics: Path) -> tuple[str, ...]:
@@ -77,6 +79,7 @@ class ServeOptions:
             *("--backlog", str(self.backlog), *where, *pinned),
             *("--prefill-rows-per-seq", str(self.prefill_rows_per_seq)),
             *("--prefill-rows-per-step", str(self.prefill_rows_per_step)),
+            *(() if self.reuses else ("--no-reuse",)),
             *("--diagnostics", str(diagnostics), "--allow-shutdown", *self.flags),
         )
 

@@ -124,7 +124,7 @@ def run(config: Throughput, tell: Tell) -> Outcome:
 def _commands(config: Throughput) -> dict[str, tuple[ServerCommand, str]]:
     """Each server with the model as it is told."""
     model = config.model
-    flags = ("--backend", model.backend, "--flash-attn", model.flash_attention)
+    flags = ("--backend", model.backend, "--flash-attn", model.flash_attention, "--no-reuse")
     found = {OURS: (with_flags(arriero(), flags), model.reference)}
     if config.peer is not None:
         found[THEIRS] = (peer_command(config.peer, model, config.peer_flags), str(resolve_model(model.reference)))

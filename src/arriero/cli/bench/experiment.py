@@ -27,10 +27,13 @@ DEFINITIONS: Final = "definitions/experiments"
 class Entry(NamedTuple):
     """One experiment."""
 
-    number: str  # as published; another name for it on the command line
+    number: str  # as published; another name for the first one that has it
     module: str
     says: str
+    constant: str = "EXPERIMENT"  # of the module
 
+
+_PREFIX_REUSE: Final = "arriero.bench.experiments.prefix_reuse"
 
 EXPERIMENTS: Final = MappingProxyType({
     "responsiveness": Entry(
@@ -47,9 +50,14 @@ EXPERIMENTS: Final = MappingProxyType({
         "E5", "arriero.bench.experiments.throughput", "a closed loop against llama-server, with busy slots counted"
     ),
     "occupancy": Entry("E6", "arriero.bench.experiments.occupancy", "how full the slots are under offered load"),
-    "prefix-reuse": Entry(
-        "E7", "arriero.bench.experiments.prefix_reuse", "workloads that share prefixes; baselines only in this version"
-    ),
+    "w-chat": Entry("E7", _PREFIX_REUSE, "conversations that extend their last prompt and answer", "W_CHAT"),
+    "w-long-sys": Entry("E7", _PREFIX_REUSE, "one long beginning for every request", "W_LONG_SYS"),
+    "w-repeat-prefix": Entry("E7", _PREFIX_REUSE, "the same sentence forty times, then a number", "W_REPEAT_PREFIX"),
+    "w-control": Entry("E7", _PREFIX_REUSE, "short requests that share nothing", "W_CONTROL"),
+    "shared-burst": Entry("", "arriero.bench.experiments.shared_burst", "a burst with one prefix, and a bare loop"),
+    "cold-fan-out": Entry("", "arriero.bench.experiments.cold_fan_out", "one new prefix, eight times at one moment"),
+    "cache-timing": Entry("", "arriero.bench.experiments.cache_timing", "whether timing tells what another key asked"),
+    "holes": Entry("", "arriero.bench.experiments.holes", "few busy slots among many, and moves between them"),
     "fifo-pool": Entry("", "arriero.cli.bench.fifo_pool", "the context pool alone, with the published options"),
     "pool-against-engine": Entry(
         "E8", "arriero.bench.experiments.fifo_pool_against_engine", "a pool of contexts against one shared context"
@@ -76,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         status: int = module.main(words[1:])
         return status
     flags = _parser(name).parse_args(words[1:])
-    return _run(module.EXPERIMENT, flags, ["arriero", "bench", "experiment", *words])
+    return _run(getattr(module, EXPERIMENTS[name].constant), flags, ["arriero", "bench", "experiment", *words])
 
 
 def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]) -> int:
@@ -94,7 +102,8 @@ def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]
     folder = Path(flags.out) if flags.out else default_folder(experiment.name, quick=flags.quick)
     package = EvidencePackage(folder, force=flags.force)
     console, status = Console(highlight=False, soft_wrap=True), Console(stderr=True)
-    console.print(f"{experiment.number} {experiment.name}: {experiment.decides}", markup=False)
+    title = f"{experiment.number} {experiment.name}".strip()
+    console.print(f"{title}: {experiment.decides}", markup=False)
     for word in ("metric", "comparison", "difference"):
         console.print(f"  {word}: {getattr(experiment, word)}", markup=False)
     try:
@@ -164,7 +173,7 @@ def default_folder(name: str, *, quick: bool) -> Path:
 
 
 def _name(word: str) -> str:
-    numbers = {entry.number.lower(): name for name, entry in EXPERIMENTS.items() if entry.number}
+    numbers = {entry.number.lower(): name for name, entry in reversed(tuple(EXPERIMENTS.items())) if entry.number}
     name = numbers.get(word.lower(), word)
     if name in EXPERIMENTS:
         return name

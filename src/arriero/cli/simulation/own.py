@@ -112,7 +112,7 @@ def run_one(
             file.write(encode_sim_row(row) + b"\n")
         assert totals is not None, "a run ends with its totals"
         makespan = totals.ended_at_us - min(arrivals, default=totals.ended_at_us)
-        summary = summary_of(config, tally, totals.steps, makespan, totals.evictions)
+        summary = summary_of(config, tally, totals.steps, makespan, totals.evictions, totals.reuse)
         file.write(encode_table({"record_type": "summary", "schema_version": SCHEMA, **summary}) + b"\n")
     return summary
 

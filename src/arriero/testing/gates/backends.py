@@ -5,19 +5,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from arriero.backend.canonical_rows import open_canonical
 from arriero.backend.context import ContextOptions
+from arriero.backend.host_store import HostStoreOptions
 from arriero.backend.library import process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.protocol import Backend
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
+from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.core.config import BackendKind, FlashAttention, KvLayout, ServeConfig
+from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.tokens.vocabulary import NUM_BYTES, ByteVocabulary, Vocabulary
 
 STREAM_CELLS: Final = 256
 """llama.cpp rounds the cells of a separate stream up to a multiple of this."""
+
+STORE_BYTES: Final = 1 << 30
+"""Room of a host store: the rules of reuse, which count tokens, bound it long before."""
+
+PROOF_SEQUENCES: Final = 12
+PROOF_CELLS: Final = 768
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,10 @@ class Shape:
         exact: memory in which a request's bits need not depend on its company.
         as_configured: layout, attention and size exactly as configured, whatever that means for the tokens.
         threads: compute threads, where several contexts compute at once; None takes the configured ones.
+        layout: the KV layout; None takes the configured one. Exact memory is separate in any case.
+        cells: of one sequence, exactly so many before rounding; None: its share of the configured context, at least
+            `positions`.
+        host_tokens: room of a host store, in tokens; 0: there is none.
     """
 
     num_sequences: int
@@ -41,6 +55,13 @@ class Shape:
     exact: bool = False
     as_configured: bool = False
     threads: int | None = None
+    layout: KvLayout | None = None
+    cells: int | None = None
+    host_tokens: int = 0
+
+    def is_unified(self, config: ServeConfig) -> bool:
+        """Whether all sequences share one pool."""
+        return not self.exact and (config.kv if self.layout is None else self.layout) is KvLayout.UNIFIED
 
 
 class Backends(Protocol):
@@ -64,29 +85,49 @@ class LlamaBackends:
         self._model = model
         self._config = config
         self._vocabulary = LlamaVocabulary(model)
+        self._multiple: int | None = None
 
     @property
     def vocabulary(self) -> LlamaVocabulary:
         """The model's tokens."""
         return self._vocabulary
 
-    def make(self, shape: Shape) -> LlamaCppBackend:
-        """A fresh context; flash attention is off unless it is asked for, since it makes tokens depend on company."""
+    def make(self, shape: Shape) -> Backend:
+        """A fresh context; flash attention is off unless it is asked for, since it makes tokens depend on company.
+
+        Exact memory computes the multiple of rows with which this model's weights pass the self-test.
+        """
+        store = HostStoreOptions(max_bytes=STORE_BYTES, exact=shape.exact) if shape.host_tokens else None
+        options = self._options(shape)
+        if shape.exact:
+            return open_canonical(self._model, options, self._proven_multiple(), store)
+        return LlamaCppBackend(self._model, options, store)
+
+    def _options(self, shape: Shape) -> ContextOptions:
         config, threads = self._config, self._config.threads
         flash = config.flash_attn
         if shape.exact or (flash is FlashAttention.AUTO and not shape.as_configured):
             flash = FlashAttention.OFF
-        options = ContextOptions(
+        return ContextOptions(
             ctx_size=config.ctx_size if shape.as_configured else _cells(shape, config) * shape.num_sequences,
             num_sequences=shape.num_sequences,
             num_rows=_rows(shape, config),
             micro_batch=config.micro_batch,
             num_threads=shape.threads or (None if threads is None else threads.decode),
             num_threads_batch=shape.threads or (None if threads is None else threads.prefill),
-            unified=config.kv is KvLayout.UNIFIED and not shape.exact,
+            unified=shape.is_unified(config),
             flash_attention=flash,
         )
-        return LlamaCppBackend(self._model, options)
+
+    def _proven_multiple(self) -> int:
+        """Proven once for the model, on a context of its own."""
+        if self._multiple is None:
+            options = self._options(Shape(num_sequences=PROOF_SEQUENCES, positions=1, cells=PROOF_CELLS, exact=True))
+            store = HostStoreOptions(max_bytes=STORE_BYTES, exact=True)
+            proven = open_exact(lambda rows: open_canonical(self._model, options, rows, store), ExactShapes())
+            proven.backend.close()
+            self._multiple = proven.multiple
+        return self._multiple
 
 
 class SyntheticBackends:
@@ -112,18 +153,18 @@ class SyntheticBackends:
             num_rows=_rows(shape, config),
             micro_batch=config.micro_batch,
             num_cells=num_cells,
-            unified=config.kv is KvLayout.UNIFIED and not shape.exact,
+            unified=shape.is_unified(config),
             vocab_size=self._vocabulary.size,
             end_tokens=self._vocabulary.end_tokens,
             speaks=tuple(range(NUM_BYTES)),
             base_s=self._step_s,
         )
-        return SyntheticBackend(options)
+        return SyntheticBackend(options, store=SyntheticStore() if shape.host_tokens else None)
 
 
 def _cells(shape: Shape, config: ServeConfig) -> int:
     """Cells of one sequence: its share of the configured context, or what the run needs if that is more."""
-    cells = max(shape.positions, config.ctx_size // config.sequences)
+    cells = max(shape.positions, config.ctx_size // config.sequences) if shape.cells is None else shape.cells
     return -(-cells // STREAM_CELLS) * STREAM_CELLS
 
 

@@ -1,4 +1,4 @@
-"""Every gate by its published name, in order; those of sessions and of later work are not here."""
+"""Every gate by its published name, in order."""
 
 from typing import Final
 
@@ -11,7 +11,10 @@ from arriero.testing.gates import (
     http_life,
     load,
     pool,
+    prefix_workloads,
     primitive,
+    session_bounds,
+    sessions,
     simulated,
     streaming,
 )
@@ -40,6 +43,17 @@ GATES: Final = (
     Gate("G20", "a neighbour's content does not matter", budget.check_neighbour),
     Gate("G21", "prompt rows beside a decoding request are bounded", budget.check_interference),
     Gate("G22", "two prompts at once, both caps", budget.check_two_prompts),
+    Gate("G23", "a session leaves its run", sessions.check_created),
+    Gate("G24", "a session goes on where it was", sessions.check_exact),
+    Gate("G25", "the oldest run makes way", sessions.check_evicted),
+    Gate("G26", "too little in common", sessions.check_too_little),
+    Gate("G27", "enough in common", sessions.check_partial),
+    Gate("G28", "exactly enough in common", sessions.check_boundary),
+    Gate("G29", "scopes see their own prefixes only", session_bounds.check_scopes),
+    Gate("G30", "the same prompt again", sessions.check_regenerate),
+    Gate("G31", "a cancelled continuation leaves nothing", sessions.check_cancelled),
+    Gate("G32", "two requests of one session at once", sessions.check_concurrent),
+    Gate("G33", "workloads of prefix reuse", prefix_workloads.check_workloads, once=True),
     Gate("G34", "every outcome of the native endpoint", http_contract.check_table),
     Gate("G35", "streamed pieces are the whole text", http_life.check_text),
     Gate("G36", "a client that leaves", http_life.check_disconnect),
@@ -56,4 +70,7 @@ GATES: Final = (
     Gate("G47", "more prompt rows than a batch holds", containment.check_small_batch),
     Gate("G48", "exactly the context, and one more", containment.check_context_fit),
     Gate("G49", "one bad request harms no other", containment.check_faults),
+    Gate("G50", "number, age and pool bound what is kept", session_bounds.check_bounds),
+    Gate("G51", "a session overtakes so often and no more", session_bounds.check_overtaking),
+    Gate("G52", "memory that will not trim", session_bounds.check_refused_trim),
 )

@@ -1,6 +1,6 @@
 """The command behind `arriero gate`: runs what was asked for, prints a line each, writes the file, gives the status."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,18 +12,22 @@ from rich.console import Console
 
 from arriero.core.config import PlacementKind
 from arriero.core.errors import ConfigError
-from arriero.core.gate_args import GateArgs, GateVerb
+from arriero.core.gate_args import Compositions, ExactnessKnobs, GateArgs, GateVerb
 from arriero.engine.placement import Dedicated, Placement, Shared
+from arriero.testing.gates import matrix_page
 from arriero.testing.gates.backends import Backends, SyntheticBackends, open_backends
 from arriero.testing.gates.catalogue import GATES
 from arriero.testing.gates.context import PUBLISHED, GateContext, GateSize
 from arriero.testing.gates.exactness import EXACTNESS
 from arriero.testing.gates.findings import Count, GateReport
+from arriero.testing.gates.mix import Mix, Mode
 from arriero.testing.gates.reference import REFERENCE
 from arriero.testing.gates.registry import Gate, run_gate
 from arriero.testing.gates.run import KnobRun
+from arriero.testing.gates.storm import Storm
 
 SCHEMA: Final = 1
+LONG_S: Final = 4 * 3600.0
 LEAST_SEQUENCES: Final = 12
 """With fewer, the cancel plan and what waits leave no room for each other."""
 
@@ -48,6 +52,8 @@ def main(args: GateArgs) -> int:
     Raises:
         ConfigError: an unknown gate, or a configuration that cannot work.
     """
+    if args.verb is GateVerb.EXACTNESS and args.exactness.matrix:
+        return matrix_page.main(args)
     gates = choose(args)
     if args.verb is not GateVerb.RUN and args.config.sequences < LEAST_SEQUENCES:
         message = f"--sequences {args.config.sequences} is too few for gates; use {LEAST_SEQUENCES} or more"
@@ -81,7 +87,10 @@ def choose(args: GateArgs) -> Sequence[Gate]:
     if args.verb is GateVerb.REFERENCE:
         return REFERENCE
     if args.verb is GateVerb.EXACTNESS:
-        return EXACTNESS
+        return (*EXACTNESS, *mixes(args.exactness))
+    if args.verb is GateVerb.STORM:
+        storm = Storm(args.storm.requests, args.storm.seed)
+        return (Gate("STORM", "a storm in exact mode", storm.check, LONG_S, once=True),)
     by_name = {gate.name: gate for gate in GATES}
     for name in args.names:
         if name not in by_name:
@@ -90,13 +99,21 @@ def choose(args: GateArgs) -> Sequence[Gate]:
     return tuple(by_name[name] for name in args.names) or GATES
 
 
+def mixes(knobs: ExactnessKnobs) -> Iterator[Gate]:
+    """Requests by chance, in each mode that was asked for."""
+    for mode, title in ((Mode.EXACT, "by chance, exact"), (Mode.FAST, "by chance, fast")):
+        if knobs.mode in {Compositions.BOTH, mode}:
+            mix = Mix(mode, knobs.requests, knobs.seed)
+            yield Gate(f"MIX-{mode.name}", f"alone and in company {title}", mix.check, LONG_S, once=True)
+
+
 def run_all(
     gates: Sequence[Gate], args: GateArgs, backends: Backends, on_progress: Callable[[str], None]
 ) -> Iterable[GateReport]:
     """Every gate in every placement, one after another."""
     size = size_of(args)
     for gate in gates:
-        for kind in args.placements if gate.needs_engine else args.placements[:1]:
+        for kind in args.placements if gate.needs_engine and not gate.once else args.placements[:1]:
             words = f"{gate.name} {kind.value}: {gate.title}"
             on_progress(words)
             context = GateContext(
@@ -141,6 +158,8 @@ def tell(console: Console, report: GateReport, *, block: bool) -> None:
     counts = " ".join(f"{name}={_written(value)}" for name, value in report.counts.items())
     head = f"{verdict} {report.name:<4} {report.placement:<9} {report.seconds:7.1f} s  {report.title}:"
     console.print(f"{head}{reason} {counts}", markup=False)
+    for note in report.notes:
+        console.print(f"     {note}", markup=False)
 
 
 def _written(value: Count) -> str:

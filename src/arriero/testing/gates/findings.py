@@ -19,6 +19,7 @@ class GateReport(msgspec.Struct, frozen=True, kw_only=True):
         counts: the figures that were compared, as seen.
         reason: the first thing that was not as promised, and how many more there were; None if it passed.
         seconds: how long it took; not part of the promise.
+        notes: lines for a person, such as where two answers differ.
     """
 
     name: str
@@ -28,6 +29,7 @@ class GateReport(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, Count]
     reason: str | None
     seconds: float
+    notes: list[str] = []
 
 
 class Findings:
@@ -36,6 +38,7 @@ class Findings:
     def __init__(self) -> None:
         """Start with nothing seen and nothing broken."""
         self.counts: dict[str, Count] = {}
+        self.notes: list[str] = []
         self._broken: list[str] = []
 
     @property

@@ -104,7 +104,7 @@ def _broken_by(answer: Answer) -> Iterator[str]:
 
 def _broken_result(result: Result, log: StepLog) -> Iterator[str]:
     """Of one result by itself: hash, counts, clearing, positions, stamps, steps."""
-    n, num_prompt = result.num_decoded, result.prompt_tokens
+    n = result.num_decoded
     if result.token_hash != hash_of(result.tokens):
         yield f"its hash is 0x{result.token_hash:016x}, and its tokens give 0x{hash_of(result.tokens):016x}"
     if n > result.decode_budget or (result.reason is FinishReason.LENGTH and n != result.decode_budget):
@@ -112,14 +112,10 @@ def _broken_result(result: Result, log: StepLog) -> Iterator[str]:
     cancelled = result.reason is FinishReason.CANCELLED
     if cancelled and n != result.num_decoded_at_cancel:
         yield f"it decoded {n}, and {result.num_decoded_at_cancel} when its cancel was observed"
-    if result.sequence_id is not None and result.num_preemptions == 0 and not result.kv_cleared:
-        yield "its sequence was not cleared"
-    # the last token sampled never enters KV; an end token's predecessor does
-    last = num_prompt + n - (1 if result.reason is FinishReason.STOP else 2)
-    placed = result.sequence_id is not None and n > 0 and result.reason is not FinishReason.FAILED
-    if placed and result.num_preemptions == 0 and result.pos_max_at_clear != last:
-        yield f"its highest position was {result.pos_max_at_clear}, not {last}"
-    stamps = [result.arrival_at, result.admitted_at, result.first_token_at, result.finished_at]
+    yield from _broken_clearing(result, log)
+    # a preempted request was admitted again, maybe after its first token
+    admitted_at = None if result.num_preemptions else result.admitted_at
+    stamps = [result.arrival_at, admitted_at, result.first_token_at, result.finished_at]
     told = [stamp for stamp in stamps if stamp is not None]
     if any(earlier > later for earlier, later in pairwise(told)):
         yield f"its stamps are out of order: {stamps}"
@@ -129,16 +125,34 @@ def _broken_result(result: Result, log: StepLog) -> Iterator[str]:
     yield from _broken_prefill(result, log)
 
 
+def _broken_clearing(result: Result, log: StepLog) -> Iterator[str]:
+    """Its sequence was cleared, at the position where it ended; where runs are kept, it may have been kept, or cut."""
+    if result.sequence_id is None or result.num_preemptions:
+        return
+    # the last token sampled never enters KV; an end token's predecessor does
+    last = result.prompt_tokens + result.num_decoded - (1 if result.reason is FinishReason.STOP else 2)
+    has_run = result.num_decoded > 0 and result.reason is not FinishReason.FAILED
+    if log.reuses and has_run:
+        if (result.pos_max_at_clear or 0) > last:
+            yield f"its highest position was {result.pos_max_at_clear}, above {last}"
+        return
+    if not result.kv_cleared and not log.reuses:
+        yield "its sequence was not cleared"
+    if has_run and result.pos_max_at_clear != last:
+        yield f"its highest position was {result.pos_max_at_clear}, not {last}"
+
+
 def _broken_prefill(result: Result, log: StepLog) -> Iterator[str]:
-    """Every prompt token is computed exactly once before the first token comes."""
-    rows = log.rows_of(result.request_id)
-    lives = {row.request.epoch for _, row in rows}
+    """Every prompt token that was not in KV is computed exactly once before the first token comes."""
+    rows = [row for step, row in log.rows_of(result.request_id) if step not in log.uncomputed]
+    lives = {row.request.epoch for row in rows}
     if result.num_decoded == 0 or result.num_preemptions or len(lives) != 1 or result.reason is FinishReason.FAILED:
         return
-    prompt_rows = sum(log.chunks_of(result.request_id))
-    if prompt_rows != result.prompt_tokens:
-        yield f"{prompt_rows} prompt rows were computed for {result.prompt_tokens} prompt tokens"
-    first = next(row for _, row in rows if row.wants_logits)
+    prompt_rows = sum(map(_prefill, rows))
+    if prompt_rows != result.prompt_tokens - result.cached_tokens:
+        told = f"{result.prompt_tokens} prompt tokens, {result.cached_tokens} of them cached"
+        yield f"{prompt_rows} prompt rows were computed for {told}"
+    first = next(row for row in rows if row.wants_logits)
     if first.start + first.num_rows < result.prompt_tokens:
         yield "a token came before its prompt was complete"
 
@@ -159,6 +173,8 @@ def _broken_summary(summary: EngineSummary) -> Iterator[str]:
         yield f"streams do not add up: {streams}"
     if kv.active_cells or kv.sequences_held:
         yield f"{kv.active_cells} cells and {kv.sequences_held} sequences are still held"
+    if kv.retained_cells or kv.sequences_retained:
+        yield f"{kv.retained_cells} cells and {kv.sequences_retained} sequences are still kept for others"
 
 
 def _broken_steps(log: StepLog, num_rows: int) -> Iterator[str]:

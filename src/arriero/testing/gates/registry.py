@@ -27,6 +27,7 @@ class Gate:
         limit_s: a gate that takes longer has failed. Generous: it is there for hangs, not for speed.
         own_shape: its shape comes from the command line, so a configuration that cannot work is the caller's mistake.
         needs_engine: without one it needs no model either, and is run once, wherever engines run.
+        once: run in the first placement only, since the placement does not matter to it and it takes long.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Gate:
     limit_s: float = DEFAULT_LIMIT_S
     own_shape: bool = False
     needs_engine: bool = True
+    once: bool = False
 
 
 def run_gate(gate: Gate, context: GateContext) -> GateReport:
@@ -63,6 +65,7 @@ def run_gate(gate: Gate, context: GateContext) -> GateReport:
         counts=findings.counts,
         reason=findings.reason,
         seconds=round(time.monotonic() - began, 3),
+        notes=findings.notes,
     )
 
 

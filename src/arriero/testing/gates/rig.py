@@ -19,6 +19,7 @@ from arriero.backend.protocol import Backend
 from arriero.core.errors import ConfigError
 from arriero.core.ids import TokenId
 from arriero.core.request import SamplingParams
+from arriero.engine.actor import Clock, monotonic_us
 from arriero.engine.engine import Engine
 from arriero.engine.handle import RequestHandle
 from arriero.engine.observer import Observer
@@ -52,6 +53,7 @@ class Rig:
         options: EngineOptions | None = None,
         *,
         observers: Sequence[Observer] = (),
+        clock: Clock = monotonic_us,
     ) -> None:
         """Options default to a run that ends by itself; every invariant is checked after every step in any case."""
         chosen = options if options is not None else EngineOptions(keep_alive=False)
@@ -63,7 +65,7 @@ class Rig:
         self.log = StepLog()
         self.backend: Backend = context.backends.make(shape)
         try:
-            self.engine = Engine(self.backend, self._options, observers=[self.log, *observers])
+            self.engine = Engine(self.backend, self._options, observers=[self.log, *observers], clock=clock)
         except ConfigError:
             self.backend.close()
             raise
@@ -89,7 +91,7 @@ class Rig:
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def submit(
+    def submit(  # noqa: PLR0913 - as the engine's own, keyword-only options with defaults
         self,
         prompt: Sequence[TokenId],
         max_tokens: int,
@@ -99,8 +101,10 @@ class Rig:
         preloaded: bool = False,
         sampling: SamplingParams | None = None,
         timeout_ms: int | None = None,
+        session_id: str | None = None,
+        cache_scope: str | None = None,
     ) -> RequestHandle:
-        """Ask for exactly `max_tokens` tokens: end tokens are ignored."""
+        """Ask for exactly `max_tokens` tokens: end tokens are ignored. Without a scope nothing is reused or kept."""
         handle = self.engine.submit(
             prompt,
             max_tokens,
@@ -108,6 +112,8 @@ class Rig:
             end_tokens=NO_END_TOKENS,
             want_stream=stream,
             request_id=request_id,
+            session_id=session_id,
+            cache_scope=cache_scope,
             timeout_ms=timeout_ms,
             preloaded=preloaded,
         )

@@ -12,7 +12,7 @@ from typing import Final, Self, TypeVar
 
 from arriero.core.events import Event, TokenEmitted
 from arriero.core.ids import StepNumber, Time
-from arriero.core.plan import DecodeRow, PrefillChunk, Row
+from arriero.core.plan import DecodeRow, Failed, Interrupted, NoRoom, PrefillChunk, Row
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
 
@@ -31,6 +31,7 @@ class StepLog:
         results: in the order in which requests ended.
         summary: there once the loop has ended.
         problems: what went wrong inside the callbacks.
+        uncomputed: steps whose rows were not computed, for want of room or by a failure of all.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class StepLog:
         self.results: list[Result] = []
         self.summary: EngineSummary | None = None
         self.problems: list[str] = []
+        self.uncomputed: set[StepNumber] = set()
         self._after_step: list[AfterStep] = []
         self._rows: dict[int, list[tuple[StepNumber, Row]]] = {}
 
@@ -52,6 +54,8 @@ class StepLog:
     def on_step(self, record: StepRecord) -> None:
         """Keep a step, then let the callbacks act on it."""
         self.records.append(record)
+        if isinstance(record.outcome, NoRoom | Interrupted | Failed):
+            self.uncomputed.add(record.plan.step)
         for row in record.plan.rows:
             self._rows.setdefault(row.request.request_id, []).append((record.plan.step, row))
         for callback in self._after_step:
@@ -67,6 +71,11 @@ class StepLog:
     def on_close(self, summary: EngineSummary) -> None:
         """Keep the summary."""
         self.summary = summary
+
+    @property
+    def reuses(self) -> bool:
+        """Whether the engine kept runs for others; known after the end."""
+        return self.summary is not None and self.summary.snapshot.scheduler.reuse is not None
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

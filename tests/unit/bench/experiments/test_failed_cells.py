@@ -18,8 +18,7 @@ from arriero.bench.experiments.failed_cells import FailedCells
 from arriero.bench.experiments.interference import EXPERIMENT as INTERFERENCE
 from arriero.bench.experiments.interference import Interference, over_http
 from arriero.bench.experiments.occupancy import EXPERIMENT as OCCUPANCY
-from arriero.bench.experiments.prefix_reuse import EXPERIMENT as PREFIX_REUSE
-from arriero.bench.experiments.prefix_reuse_workloads import Workload
+from arriero.bench.experiments.prefix_reuse import W_CHAT
 from arriero.bench.experiments.semantics import EXPERIMENT as SEMANTICS
 from arriero.bench.experiments.semantics import Matched, Semantics
 from arriero.bench.experiments.throughput import EXPERIMENT as THROUGHPUT
@@ -75,7 +74,7 @@ ALL: list[tuple[Experiment[Any], dict[str, Any], int]] = [
     (SEMANTICS, {}, 4),
     (THROUGHPUT, {"clients": (1,)}, 1),
     (OCCUPANCY, {"ladder": ()}, 2),
-    (PREFIX_REUSE, {"workloads": (Workload.CHAT,)}, 1),
+    (W_CHAT, {}, 6),
 ]
 
 

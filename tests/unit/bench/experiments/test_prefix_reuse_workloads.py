@@ -6,11 +6,20 @@ from itertools import pairwise, takewhile
 import pytest
 
 from arriero.bench.experiments.definition import read_definition
-from arriero.bench.experiments.prefix_reuse import EXPERIMENT
-from arriero.bench.experiments.prefix_reuse_workloads import Turn, Workload, WorkloadSize, turns_of
+from arriero.bench.experiments.prefix_reuse import W_CHAT, W_CONTROL, W_LONG_SYS, W_REPEAT_PREFIX
+from arriero.bench.experiments.prefix_reuse_workloads import Texts, Turn, Workload, WorkloadSize, turns_of
+from arriero.core.errors import ConfigError
 from tests.unit.bench.experiments.running import definition
 
-CONFIG = read_definition(definition(EXPERIMENT), EXPERIMENT.config)
+TEXTS = {
+    workload: read_definition(definition(experiment), experiment.config).texts
+    for workload, experiment in (
+        (Workload.CHAT, W_CHAT),
+        (Workload.LONG_SYS, W_LONG_SYS),
+        (Workload.REPEAT_PREFIX, W_REPEAT_PREFIX),
+        (Workload.CONTROL, W_CONTROL),
+    )
+}
 SIZE = WorkloadSize(measured=40, warm_ups=2, turns=8, interleaved=2)
 
 
@@ -20,7 +29,7 @@ def shared(texts: Sequence[str]) -> str:
 
 
 def made(workload: Workload, size: WorkloadSize = SIZE) -> list[Turn]:
-    return turns_of(workload, CONFIG.texts, size)
+    return turns_of(workload, TEXTS[workload], size)
 
 
 @pytest.mark.parametrize("workload", list(Workload))
@@ -68,5 +77,19 @@ def test_repeated_sentence_is_the_published_one() -> None:
 def test_control_shares_nothing_worth_keeping() -> None:
     turns = made(Workload.CONTROL)
     assert len({turn.session for turn in turns}) == len(turns)
-    texts = sorted(turn.text for turn in turns)
-    assert max(len(shared(pair)) for pair in pairwise(texts)) < 32
+    first_letters = [turn.text[0] for turn in turns]
+    assert len(set(first_letters)) == len(turns), "so that no two prompts have a first token in common"
+
+
+@pytest.mark.parametrize(
+    ("workload", "texts", "field"),
+    [
+        (Workload.CHAT, Texts(passages=("one",), questions=("why?",)), "passages"),
+        (Workload.LONG_SYS, Texts(passages=("one",)), "questions"),
+        (Workload.REPEAT_PREFIX, Texts(), "repeated"),
+        (Workload.CONTROL, Texts(nouns=("Tides", "Tides")), "nouns"),
+    ],
+)
+def test_texts_that_cannot_make_the_workload_are_refused(workload: Workload, texts: Texts, field: str) -> None:
+    with pytest.raises(ConfigError, match=f"texts.{field}"):
+        texts.check(workload, 2)

@@ -1,0 +1,161 @@
+"""OnlineCost: a calibrated model that follows its machine, one step at a time.
+
+Few numbers move: for each number of threads a factor on what is fixed, on rows and on attention, and one on the host's
+share. A step moves each factor by its share of that step, so a decode step says much about passes and little about
+long contexts. Factors are multiplied, never added to, so no cost becomes negative.
+
+What a busy neighbour does must not be learned, since it passes:
+
+    error = log(measured / predicted)
+    far slower than predicted     no influence; counted as disturbance
+    beyond four usual errors      as much influence as four usual errors have
+    faster than predicted         believed: nobody makes a step faster than it is
+
+`disturbance` is the share of steps that were far slower lately. A value that stays high says that the machine is not
+the one that was calibrated, or has company.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from typing import Final, NamedTuple
+
+from arriero.costmodel.calibrated import CalibratedCost
+from arriero.costmodel.passes import AnyRow, split
+from arriero.costmodel.terms import TermGroup
+
+_USUAL_AT_FIRST: Final = 0.05
+_USUAL_LEAST: Final = 0.005
+_USUAL_MOST: Final = 0.25
+_USUAL_STEP: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRules:
+    """How a model follows.
+
+    Attributes:
+        gain: share of an error that one step takes back.
+        far: a step so many times as long as predicted is a disturbance.
+        clip: influence is limited to so many usual errors.
+        reach: a factor stays between 1 / reach and reach.
+        memory: steps over which the disturbance is averaged.
+    """
+
+    gain: float = 0.02
+    far: float = 1.6
+    clip: float = 4.0
+    reach: float = 2.0
+    memory: int = 64
+
+
+FOLLOW: Final = FollowRules()
+
+
+class Observed(NamedTuple):
+    """What one step said.
+
+    Attributes:
+        predicted: microseconds, by the model as it was before this step.
+        error: log(measured / predicted).
+        is_far: far slower than predicted, so that nothing was learned from it.
+    """
+
+    predicted: float
+    error: float
+    is_far: bool
+
+
+class OnlineCost:
+    """Owned by whoever sees the steps; a scheduler gets a `CalibratedCost` made from it, in a message."""
+
+    def __init__(self, cost: CalibratedCost, rules: FollowRules = FOLLOW) -> None:
+        """Start with the calibrated costs, all factors 1."""
+        self._cost = cost
+        self._rules = rules
+        self._factors = {number: dict.fromkeys(TermGroup, 1.0) for number in cost.passes}
+        self._host = 1.0
+        self._usual = _USUAL_AT_FIRST
+        self._disturbance = 0.0
+
+    @property
+    def disturbance(self) -> float:
+        """Share of far slower steps, over the last few dozen."""
+        return self._disturbance
+
+    @property
+    def usual_error(self) -> float:
+        """The median of the absolute errors lately, as a part of the prediction."""
+        return self._usual
+
+    @property
+    def factors(self) -> dict[int, dict[TermGroup, float]]:
+        """What the calibrated costs are multiplied with, by number of threads; a copy."""
+        return {number: dict(factors) for number, factors in self._factors.items()}
+
+    @property
+    def host_factor(self) -> float:
+        """The same for the host's share."""
+        return self._host
+
+    def use_threads(self, cost: CalibratedCost) -> None:
+        """The steps that follow are computed with the threads of `cost`, which has the same passes."""
+        assert cost.passes.keys() == self._cost.passes.keys(), "the factors belong to these numbers of threads"
+        self._cost = replace(self._cost, threads=cost.threads)
+
+    def observe(self, rows: Sequence[AnyRow], took: float, *, pool: int = 0) -> Observed | None:
+        """Learn from one step that took so many microseconds; None if it says nothing.
+
+        Cost: that of one prediction, whatever happened before.
+        """
+        num_tokens = sum(row.wants_logits for row in rows)
+        host = self._host * self._cost.host.time(len(rows), num_tokens)
+        parts = self._parts(rows, pool)
+        predicted = host + sum(parts.values())
+        if predicted <= 0 or took <= 0:
+            return None
+        error = log(took / predicted)
+        is_far = error > log(self._rules.far)
+        self._disturbance += (is_far - self._disturbance) / self._rules.memory
+        if not is_far:
+            self._learn(error, predicted, parts, host)
+        return Observed(predicted, error, is_far)
+
+    def refined(self) -> CalibratedCost:
+        """The model as it is now; a value that does not change any more."""
+        cost = self._cost
+        host = replace(
+            cost.host,
+            step=cost.host.step * self._host,
+            entry=cost.host.entry * self._host,
+            token=cost.host.token * self._host,
+            delivery=cost.host.delivery * self._host,
+        )
+        passes = {number: each.scaled(self._factors[number]) for number, each in cost.passes.items()}
+        return replace(cost, passes=passes, host=host)
+
+    def _parts(self, rows: Sequence[AnyRow], pool: int) -> dict[tuple[int, TermGroup], float]:
+        """Microseconds of the decode call by what has a factor."""
+        cost, threads = self._cost, self._cost.threads
+        found: dict[tuple[int, TermGroup], float] = {}
+        for one in split(rows, cost.rules, pool=pool):
+            number = threads.decode if one.rows == 1 else threads.prefill
+            for group, time in cost.passes[number].shares(one).items():
+                key = (number, group)
+                found[key] = found.get(key, 0.0) + time * self._factors[number][group]
+        return found
+
+    def _learn(self, error: float, predicted: float, parts: dict[tuple[int, TermGroup], float], host: float) -> None:
+        clip = self._rules.clip * self._usual
+        believed = max(-clip, min(clip, error))
+        self._usual *= exp(_USUAL_STEP if abs(error) > self._usual else -_USUAL_STEP)
+        self._usual = max(_USUAL_LEAST, min(_USUAL_MOST, self._usual))
+        squares = (host * host + sum(part * part for part in parts.values())) / predicted**2
+        step = self._rules.gain * believed / squares / predicted
+        for (number, group), part in parts.items():
+            factors = self._factors[number]
+            factors[group] = self._bounded(factors[group] * exp(step * part))
+        self._host = self._bounded(self._host * exp(step * host))
+
+    def _bounded(self, factor: float) -> float:
+        return max(1 / self._rules.reach, min(self._rules.reach, factor))
