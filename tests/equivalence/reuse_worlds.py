@@ -157,8 +157,12 @@ def submissions(config: SimulationConfig, records: Sequence[WorkloadRecord]) -> 
 # ── workloads ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pick_traffic(pick: Pick, count: int, horizon_us: int, *, longest: int) -> list[WorkloadRecord]:
-    """Families of prompts, conversations that repeat their answers, the same prompt again; many at once."""
+def pick_traffic(pick: Pick, count: int, horizon_us: int, *, longest: int, stretch: int = 1) -> list[WorkloadRecord]:
+    """Families of prompts, conversations that repeat their answers, the same prompt again; many at once.
+
+    Prompt and answer together are at most `longest`. Each token that is picked for a prompt stands `stretch` times in
+    it, so that prompts, and what they have in common, are as many times longer; they part anywhere all the same.
+    """
     sessions: dict[str, tuple[tuple[int, ...], int, int]] = {}  # name → prompt and answer so far, turn, not before
     prompts: list[tuple[int, ...]] = []
     records: list[WorkloadRecord] = []
@@ -176,7 +180,8 @@ def pick_traffic(pick: Pick, count: int, horizon_us: int, *, longest: int) -> li
             session = f"s{pick(0, 3)}"
             begin, turn, earliest = sessions.get(session, ((), 0, 0))
             at = max(at, earliest)
-        fresh = tuple(pick(0, 3) for _ in range(pick(0 if begin else 1, 12)))
+        picked = [pick(0, 3) for _ in range(pick(0 if begin else 1, 12))]
+        fresh = tuple(token for token in picked for _ in range(stretch))
         prompt = (begin + fresh)[: longest - len(answer)]
         if session is not None and turn is not None:
             is_whole = prompt == begin + fresh

@@ -16,6 +16,7 @@ from arriero.backend.fingerprint import fingerprint_of
 from arriero.backend.host_store import HostStore, HostStoreOptions
 from arriero.backend.interrupt import InterruptFlag
 from arriero.backend.llama_model import LlamaModel
+from arriero.backend.passing_thread import in_passing_thread
 from arriero.backend.protocol import BackendLimits, ReuseSupport
 from arriero.backend.reuse_probe import probe_reuse
 from arriero.backend.run_folder import open_folder
@@ -55,7 +56,9 @@ class LlamaCppBackend:
         self._end_tokens = find_end_tokens(model)
         self._sampler_library = SamplerLibrary(model.library, self.limits.vocab_size, self.limits.sequence_limit)
         try:
-            probed = probe_reuse(self._decoder, self._memory, state, method, self.limits, model.capabilities)
+            probed = in_passing_thread(
+                lambda: probe_reuse(self._decoder, self._memory, state, method, self.limits, model.capabilities)
+            )
             wanted = store if probed.save else None
             opened = open_store(
                 model, options, wanted, longest=self.limits.sequence_limit, transposed=probed.transposed

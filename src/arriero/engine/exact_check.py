@@ -10,9 +10,11 @@ Nothing is timed and nothing is drawn by chance: the same backend gives the same
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Final
 
+from arriero.backend.passing_thread import in_passing_thread
 from arriero.backend.protocol import Backend, BackendLimits
 from arriero.core.errors import ConfigError
 from arriero.core.events import CopySequence, ForgetSaved, RestoreSequence, SaveSequence, TrimSequence
@@ -111,7 +113,7 @@ def open_exact(make: Callable[[int], Backend], shapes: ExactShapes) -> ExactBack
                 raise
             continue  # the canonical count does not go with the options: another one may
         try:
-            proof = check_exact(backend, shapes)
+            proof = in_passing_thread(partial(check_exact, backend, shapes))
         except BaseException:
             backend.close()
             raise

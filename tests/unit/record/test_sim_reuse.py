@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from arriero.core.errors import DataError
 from arriero.record.sim_file import read_sim_result
 from arriero.record.sim_rows import encode_table
-from tests.equivalence.reuse_worlds import pick_traffic
-from tests.equivalence.test_reuse_counts import LONGEST, SHAPES, config_of
+from tests.equivalence.test_reuse_counts import SHAPES, config_of, traffic_of
 from tests.unit.record.sim_files import write_own
 
 Row = dict[str, Any]
@@ -22,7 +21,7 @@ Row = dict[str, Any]
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("trace", ["off", "counts", "full"])
 def test_a_run_with_reuse_is_read_back(tmp_path: Path, name: str, trace: Any) -> None:  # noqa: ANN401 - a word
-    records = pick_traffic(random.Random(name).randint, 60, 200_000, longest=LONGEST)
+    records = traffic_of(name, random.Random(name).randint, 60, 200_000)
     path = tmp_path / "own.jsonl"
     written = write_own(path, replace(config_of(name), trace=trace), records)
     found = read_sim_result(path).summary
@@ -58,7 +57,7 @@ DAMAGES: dict[str, tuple[Callable[[Row], None], str]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_figures_that_do_not_go_together_are_refused(tmp_path: Path, damage: str) -> None:
     change, field = DAMAGES[damage]
-    records = pick_traffic(random.Random("damage").randint, 60, 3_000_000, longest=LONGEST)  # too few to yield
+    records = traffic_of("unified", random.Random("damage").randint, 60, 3_000_000)  # too few to yield
     path = tmp_path / "own.jsonl"
     summary = write_own(path, replace(config_of("unified"), trace="counts"), records)
     assert summary["preemption"]["preemptions"] == 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from arriero.core.config import KvLayout
 from arriero.core.ids import TokenId
 from arriero.engine.placement import Dedicated, Placement
 from arriero.testing.gates.backends import Backends, Shape
@@ -33,6 +34,11 @@ class GateSize:
         load_clients, load_slots, load_requests: the closed loop.
         probe_lengths: prompts that arrive beside a decoding request.
         mixed_workloads: letters of the simulator's published workloads.
+        exact_prompts: a request of each length, alone and together, in the gate of exactness.
+        exact_answer: tokens that each of them is answered with.
+        reuse_turns: of each of two conversations, in the gate of prefix reuse.
+        reuse_requests: measured ones of its other workloads.
+        reuse_layouts: of the KV memory that it tries without exact mode, which has one of its own.
         words: for reports.
     """
 
@@ -46,6 +52,11 @@ class GateSize:
     load_requests: int = 320
     probe_lengths: tuple[int, ...] = (11, 79, 251, 977)
     mixed_workloads: str = "ABCDEFM"
+    exact_prompts: tuple[int, ...] = (40, 53, 66, 79, 92, 105, 118, 131)
+    exact_answer: int = 24
+    reuse_turns: int = 6
+    reuse_requests: int = 12
+    reuse_layouts: tuple[KvLayout, ...] = (KvLayout.UNIFIED, KvLayout.SEPARATE)
     words: str
 
     @property
@@ -67,9 +78,14 @@ SMALL: Final = GateSize(
     cancel_after=8,
     num_pairs=1,
     num_waiting=2,
-    load_requests=64,
+    load_requests=40,
     probe_lengths=(11, 79),
     mixed_workloads="BM",
+    exact_prompts=(9, 24, 33, 46, 65, 85),
+    exact_answer=12,
+    reuse_turns=3,
+    reuse_requests=3,
+    reuse_layouts=(KvLayout.UNIFIED,),
     words="small",
 )
 

@@ -6,7 +6,6 @@ compared as bytes, row by row: requests that arrive one after another and run to
 
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -25,12 +24,11 @@ from arriero.testing.gates.findings import Findings
 from arriero.testing.gates.registry import Gate
 from arriero.testing.gates.rig import Rig
 from arriero.testing.gates.run_record import RunRecord
+from arriero.testing.gates.solo import digest_of
 
 Digests: TypeAlias = dict[tuple[int, int], bytes]
 """A digest of a row of logits, by request id and position."""
 
-NUM_REQUESTS: Final = 8
-ANSWER: Final = 24
 CAPS: Final = (None, 32)
 
 
@@ -48,7 +46,7 @@ class Recorder(FaultyBackend):
         wanting = [row for row in rows if row.wants_logits and row.num_rows]
         for row, values in zip(wanting, logits, strict=True):
             place = (row.request.request_id, row.start + row.num_rows)
-            self._digests[place] = blake2b(values.tobytes(), digest_size=16).digest()
+            self._digests[place] = digest_of(values)
         return logits
 
 
@@ -65,8 +63,9 @@ class _Arrivals:
         del record
         if self._left:
             number = self._left.pop(0)
-            prompt = self._context.tokens(40 + 13 * number, start=number)
-            self._rig.submit(prompt, ANSWER, request_id=number)
+            size = self._context.size
+            prompt = self._context.tokens(size.exact_prompts[number], start=number)
+            self._rig.submit(prompt, size.exact_answer, request_id=number)
 
 
 async def _run(
@@ -74,7 +73,8 @@ async def _run(
 ) -> tuple[RunRecord, Digests]:
     digests: Digests = {}
     recorded = replace(context, backends=Wrapped(context.backends, lambda backend: Recorder(backend, digests)))
-    shape = Shape(num_sequences=len(numbers), positions=40 + 13 * NUM_REQUESTS + ANSWER, exact=True)
+    positions = max(context.size.exact_prompts) + context.size.exact_answer
+    shape = Shape(num_sequences=len(numbers), positions=positions, exact=True)
     options = EngineOptions(keep_alive=False, exact=exact, budget=PrefillBudget(per_sequence=cap))
     async with Rig(recorded, findings, shape, options) as rig:
         arrivals = _Arrivals(context, rig, numbers)
@@ -85,7 +85,7 @@ async def _run(
 
 async def check_company(context: GateContext, findings: Findings) -> None:
     """Exact mode gives every request the bits that it has alone; without its rule, what happens is only counted."""
-    everybody = range(NUM_REQUESTS)
+    everybody = range(len(context.size.exact_prompts))
     alone: dict[int, tuple[RunRecord, Digests]] = {}
     for number in everybody:
         context.on_progress(f"request {number} alone")
@@ -101,7 +101,7 @@ async def check_company(context: GateContext, findings: Findings) -> None:
             same = sum(run.of(number).tokens == alone[number][0].of(number).tokens for number in everybody)
             if exact:
                 findings.equal(f"same_rows_{word}", same_rows, len(solo))
-                findings.equal(f"same_tokens_{word}", same, NUM_REQUESTS)
+                findings.equal(f"same_tokens_{word}", same, len(everybody))
             else:
                 findings.count(f"same_rows_{word}", same_rows)
                 findings.count(f"same_tokens_{word}", same)
