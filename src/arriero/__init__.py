@@ -6,7 +6,8 @@ One request, top to bottom, and the folder that each step lives in:
     tokens      messages → token ids; ids → text                              workers; event loop
     engine      submit → inbox → actor: the live loop                         event loop → engine thread
     scheduler   waiting, admission, composition of a step, progress           wherever the loop runs
-    kv          which cells, which sequence id                                〃
+    kv          which cells, which sequence id, which runs are kept           〃
+    prefix      how much of a prompt some run holds                           〃
     backend     rows → llama.cpp → logits → next tokens                       engine thread
     sim         the same scheduler, driven by a clock that jumps              nobody's thread
 

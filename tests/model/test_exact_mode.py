@@ -1,5 +1,6 @@
 """Exact mode on the real model: the self-test of each weight format, and requests by chance against each alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from arriero.backend.protocol import Backend
 from arriero.core.config import FlashAttention, ServeConfig
 from arriero.core.errors import ConfigError
 from arriero.core.option_kinds import Threads
-from arriero.engine.exact_check import ExactShapes, check_exact, open_exact
+from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.engine.placement import Dedicated
-from arriero.testing.gates import SMALL, Gate, GateContext, LlamaBackends, run_gate
+from arriero.testing.gates import SMALL, Backends, Gate, GateContext, LlamaBackends, run_gate
 from arriero.testing.gates.mix import Mix, Mode
 from arriero.testing.gates.mixture import MixtureSize
+from arriero.testing.gates.storm import SIZE as STORM
 from arriero.testing.gates.storm import Storm
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
@@ -32,7 +34,13 @@ OPTIONS = ContextOptions(
     flash_attention=FlashAttention.OFF,
 )
 STORE = HostStoreOptions(max_bytes=1 << 28)
-CONFIG = ServeConfig(ctx_size=12 * 256, sequences=12, batch=512, threads=Threads(1, 1))
+CONFIG = ServeConfig(ctx_size=12 * 256, sequences=12, batch=512, micro_batch=128, threads=Threads(1, 1))
+
+
+@pytest.fixture(scope="module")
+def backends(model: LlamaModel) -> Backends:
+    """One proof of exact mode for all gates here."""
+    return LlamaBackends(model, CONFIG)
 
 
 @pytest.mark.parametrize("weights", WeightFormat)
@@ -54,27 +62,25 @@ def test_every_format_is_exact_with_the_rows_that_it_needs(
 def test_flash_attention_is_found_out_and_refused_with_its_shape(model: LlamaModel) -> None:
     def make(multiple: int) -> Backend:
         fused = ContextOptions(
-            ctx_size=4 * 256, num_sequences=4, num_rows=128, micro_batch=128, num_threads=1,
+            ctx_size=2 * 256, num_sequences=2, num_rows=128, micro_batch=128, num_threads=1,
             flash_attention=FlashAttention.ON,
         )  # fmt: skip
         return open_canonical(model, fused, multiple)
 
-    backend = make(1)
-    assert check_exact(backend, ExactShapes()).differing
-    backend.close()
     with pytest.raises(ConfigError, match="gives other bits than the same request alone"):
         open_exact(make, ExactShapes())
 
 
-def test_requests_by_chance_have_the_bits_that_they_have_alone(model: LlamaModel) -> None:
-    size = MixtureSize(prompts=(8, 120), prefixes=(16, 80), answers=(4, 12))
-    context = GateContext(backends=LlamaBackends(model, CONFIG), placement=Dedicated(), size=SMALL)
-    report = run_gate(Gate("MIX", "by chance", Mix(Mode.EXACT, 40, 5, size).check), context)
+def test_requests_by_chance_have_the_bits_that_they_have_alone(backends: Backends) -> None:
+    size = MixtureSize(prompts=(8, 80), prefixes=(16, 50), answers=(3, 9))
+    context = GateContext(backends=backends, placement=Dedicated(), size=SMALL)
+    report = run_gate(Gate("MIX", "by chance", Mix(Mode.EXACT, 24, 5, size).check), context)
     assert report.reason is None
     assert report.counts["rows_compared"] != 0
 
 
-def test_a_storm_leaves_nothing_and_harms_nobody(model: LlamaModel) -> None:
-    context = GateContext(backends=LlamaBackends(model, CONFIG), placement=Dedicated(), size=SMALL)
-    report = run_gate(Gate("STORM", "a storm", Storm(80, 2).check), context)
+def test_a_storm_leaves_nothing_and_harms_nobody(backends: Backends) -> None:
+    size = replace(STORM, prompts=(4, 90), prefixes=(12, 50), answers=(2, 9), families=6)
+    context = GateContext(backends=backends, placement=Dedicated(), size=SMALL)
+    report = run_gate(Gate("STORM", "a storm", Storm(40, 2, size).check), context)
     assert report.reason is None

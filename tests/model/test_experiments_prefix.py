@@ -44,16 +44,15 @@ def test_cold_fan_out_computes_the_prefix_once() -> None:
 @pytest.mark.timeout(300)  # six servers, two of which prove exact mode at their start
 def test_chat_is_continued_in_every_way_and_exact_mode_changes_no_answer() -> None:
     whole = read_definition(definition(W_CHAT), PrefixReuse)
+    quick = read_definition(definition(W_CHAT), PrefixReuse, quick=True)  # on the formula, with shorter texts
     config = replace(
-        whole,
-        measured=4,
-        warm_ups=1,
-        turns=4,
-        interleaved=(1,),
-        rounds=1,
-        budget=4,
-        slots=2,
-        slot_tokens=512,
+        quick,
+        model=whole.model,
+        flags=("--batch", "128", "--micro-batch", "128"),
+        measured=3,
+        warm_ups=0,
+        turns=3,
+        slot_tokens=256,
         threads=1,
     )
     outcome = W_CHAT.run(config, lambda _: None)
@@ -63,7 +62,7 @@ def test_chat_is_continued_in_every_way_and_exact_mode_changes_no_answer() -> No
     for way in (Way.SESSION_EXACT, Way.SESSION_PARTIAL, Way.TREE, Way.EXACT_TREE):
         share = shares[str(way)]
         assert isinstance(share, float)
-        assert share > 0.4, "three of four turns continue"
+        assert share > 0.4, "two of three turns continue"
 
 
 def test_run_of_an_engine_is_computed_again_on_contiguous_ids() -> None:

@@ -23,19 +23,8 @@ QUESTIONS = [
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[AsyncOpenAI, str]]:
     """A server process of its own, as a user starts it."""
-    words = [
-        "serve",
-        "--port",
-        "0",
-        "--exact",
-        "--sequences",
-        str(NUM_CHATS),
-        "--check",
-        "--log-format",
-        "json",
-        "--threads",
-        "1",
-    ]
+    words = ["serve", "--port", "0", "--exact", "--check", "--log-format", "json"]
+    words += ["--sequences", str(NUM_CHATS), "--threads", "1", "--batch", "128", "--micro-batch", "128"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "arriero", *words, stderr=asyncio.subprocess.PIPE
     )
@@ -59,7 +48,7 @@ async def chat(client: AsyncOpenAI, question: str, *, stop_after: int | None = N
     stream = await client.chat.completions.create(
         model="smollm2-135m",
         messages=[{"role": "user", "content": question}],
-        max_completion_tokens=24,
+        max_completion_tokens=16,
         temperature=0,
         stream=True,
     )

@@ -17,7 +17,7 @@ from arriero.core.ids import TokenId
 from arriero.core.option_kinds import Threads
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement, Shared
-from arriero.kv.reuse import WORTH_A_COPY, ReuseRules
+from arriero.kv.reuse import ReuseRules, least_match
 from arriero.scheduler.draft import PrefillBudget
 from arriero.tokens.chat_template import ChatTemplate
 from arriero.tokens.vocabulary import ByteVocabulary, Vocabulary
@@ -109,7 +109,7 @@ def reuse_rules(config: ServeConfig, support: ReuseSupport) -> ReuseRules:
     return ReuseRules(
         per_session=session is not SessionReuse.OFF,
         partial=session is not SessionReuse.EXACT,
-        min_partial=_least_match(config),
+        min_partial=least_match(session, config.lcp_min_tokens, unified=config.kv is KvLayout.UNIFIED),
         regenerate=config.reuse_regenerate,
         # what was decoded differs in its last bits from the same text prefilled, and so does a prompt's only row
         keeps_answers=not config.exact,
@@ -118,17 +118,6 @@ def reuse_rules(config: ServeConfig, support: ReuseSupport) -> ReuseRules:
         host_tokens=(config.host_mib << 20) // support.bytes_per_token if keeps_runs else 0,
         follows=session is SessionReuse.OFF,
     )
-
-
-def _least_match(config: ServeConfig) -> int:
-    """How many tokens two prompts must have in common for one of them to start from the other's run."""
-    match config.session_reuse:
-        case SessionReuse.LCP:
-            return config.lcp_min_tokens
-        case SessionReuse.EXACT:
-            return 1
-        case SessionReuse.OFF:
-            return 1 if config.kv is KvLayout.UNIFIED else WORTH_A_COPY
 
 
 def placement_of(config: ServeConfig) -> Placement:

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from arriero.backend.attention_choice import choose_attention
 from arriero.backend.canonical_rows import CanonicalRows, open_canonical
 from arriero.backend.context import ContextOptions
 from arriero.backend.host_store import HostStoreOptions
@@ -15,7 +16,7 @@ from arriero.backend.models import resolve_model
 from arriero.backend.protocol import Backend
 from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.cli.loading import LoadedModel, model_name, settle_threads
-from arriero.core.config import KvLayout, ServeConfig
+from arriero.core.config import FlashAttention, KvLayout, ServeConfig
 from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.tokens.chat_template import ChatTemplate
 
@@ -30,7 +31,8 @@ def load_llama(config: ServeConfig) -> LoadedModel:
     path = resolve_model(config.model)
     with _complaints_kept():
         model = LlamaModel(path, num_gpu_layers=config.n_gpu_layers)
-    options, store = context_options(config), store_options(config)
+    choice, store = choose_attention(model, context_options(config)), store_options(config)
+    options = choice.options
     can = model.capabilities
     facts = {
         "file": str(path),
@@ -39,6 +41,9 @@ def load_llama(config: ServeConfig) -> LoadedModel:
         "weights": f"{can.weight_bytes / 2**20:,.1f} MiB, {can.weight_format}",
         "trained for": f"{can.trained_context:,} tokens of context",
     }
+    if choice.fused_s is not None and choice.unfused_s is not None:
+        word = "fused" if options.flash_attention is FlashAttention.ON else "unfused"
+        facts["attention"] = f"{word}; tried here: {choice.fused_s:.1f} s fused, {choice.unfused_s:.1f} s unfused"
     if config.exact:
         shapes = ExactShapes(caps=(config.prefill_rows_per_seq, config.prefill_rows_per_step), reuses=config.reuse)
         exact = open_exact(lambda multiple: open_canonical(model, options, multiple, store), shapes)

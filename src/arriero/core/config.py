@@ -141,7 +141,8 @@ class ServeConfig:
         KvType, Spec(MODEL, Word(KvType), "how a number in KV memory is stored; q8_0 and q4_0 need flash attention")
     ] = KvType.F16
     flash_attn: Annotated[
-        FlashAttention, Spec(MODEL, Word(FlashAttention), "fused attention; auto lets llama.cpp choose")
+        FlashAttention,
+        Spec(MODEL, Word(FlashAttention), "fused attention; auto tries at the start which is faster here"),
     ] = FlashAttention.AUTO
     exact: Annotated[
         bool,
@@ -218,7 +219,9 @@ class ServeConfig:
         Spec(REUSE, Text("DIR"), "a folder of one server's own that keeps runs over a restart", unset="off"),
     ] = None
     batch: Annotated[int, Spec(STEP, Whole(1), "rows of one decode call", unit="rows")] = 512
-    micro_batch: Annotated[int, Spec(STEP, Whole(1), "rows that llama.cpp computes together", unit="rows")] = 512
+    micro_batch: Annotated[int, Spec(STEP, Whole(1), "rows that llama.cpp computes together, at most", unit="rows")] = (
+        512
+    )
     prefill_rows_per_seq: Annotated[
         int | None, Spec(STEP, Cap(), "prompt rows of one request in a step", unit="rows", unset=_NO_LIMIT)
     ] = None

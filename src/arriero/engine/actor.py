@@ -304,9 +304,9 @@ class Actor:
             case TakeSnapshot(answer):
                 _answer(answer, self.snapshot)
             case TakePicture(answer):
-                answer.set_exception(reason)
+                _refuse(answer, reason)
             case Tend(_, answer):
-                answer.set_exception(reason)
+                _refuse(answer, reason)
             case Cancel() | Shutdown():
                 pass
             case _:
@@ -333,6 +333,12 @@ def _answer(answer: Future[T], value: T) -> None:
     """Answer whoever still asks."""
     if answer.set_running_or_notify_cancel():
         answer.set_result(value)
+
+
+def _refuse(answer: Future[T], reason: ArrieroError) -> None:
+    """Tell whoever still asks that there will be no answer."""
+    if answer.set_running_or_notify_cancel():
+        answer.set_exception(reason)
 
 
 def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget | RetainedAction]:

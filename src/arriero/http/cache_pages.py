@@ -34,7 +34,6 @@ class CachePages:
 
     def __init__(self, desk: Desk) -> None:
         """They ask the engine, and are answered at its next step boundary."""
-        self._desk = desk
         self._service = desk.service
 
     async def cache(self, request: Request) -> Response:
@@ -64,7 +63,7 @@ class CachePages:
             raise NoSuchPath(message, field="id")
         report = await self._service.engine.ask_retained(action)
         if action is RetainedAction.SAVE and self._service.flush is not None:
-            await self._desk.on_worker(self._service.flush)
+            await asyncio.to_thread(self._service.flush)  # waits for the disk, so not on a tokenizer worker
         body = {"id_slot": ALL, "action": action.value, "runs": report.num_runs, "tokens": report.num_tokens}
         return json_response(body)
 

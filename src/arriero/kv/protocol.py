@@ -248,7 +248,7 @@ class KvManager(Protocol):
         ...
 
     def check(self) -> None:
-        """Verify the books from scratch, in O(sequences + runs).
+        """Verify the books from scratch, in O(sequences + tokens of all runs).
 
         Raises:
             InvariantViolation: they do not add up.

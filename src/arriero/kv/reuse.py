@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from arriero.core.config import SessionReuse
 from arriero.core.errors import ConfigError
 from arriero.core.events import PrefixSource, ReuseVerdict
 from arriero.core.ids import SavedKey, SequenceId, Time
@@ -66,6 +67,17 @@ class ReuseRules:
             if not good:
                 message = f"{name} of the reuse rules must be {rule}, not {value!r}"
                 raise ConfigError(message)
+
+
+def least_match(session: SessionReuse, lcp_min_tokens: int, *, unified: bool) -> int:
+    """How many tokens two prompts must have in common for one of them to start from the other's run."""
+    match session:
+        case SessionReuse.LCP:
+            return lcp_min_tokens
+        case SessionReuse.EXACT:
+            return 1
+        case SessionReuse.OFF:
+            return 1 if unified else WORTH_A_COPY
 
 
 class EvictionCause(StrEnum):

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from arriero.backend.protocol import Backend
 from arriero.core.errors import ConfigError
-from arriero.core.events import DropSequence, KvOp, RestoreSequence, SaveSequence, TrimSequence
+from arriero.core.events import DropSequence, ForgetSaved, KvOp, RestoreSequence, SaveSequence, TrimSequence
 from arriero.core.ids import SavedKey, SequenceId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.costmodel.passes import Stretch
@@ -88,8 +88,11 @@ class Stand:
         return found
 
     def close(self) -> None:
-        """Empty every sequence, so that the backend can be given to an engine."""
+        """Empty every sequence and forget what was saved, so that the backend can be given to an engine."""
         self._pool.close()
+        for _, key in self._saved:
+            self._apply(ForgetSaved(key))  # an engine counts its keys from 1, too
+        self._saved.clear()
         for number in range(len(self._held)):
             self._apply(DropSequence(SequenceId(number)))
 

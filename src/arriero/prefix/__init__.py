@@ -1,1 +1,1 @@
-"""Which computed prefixes are in memory: indexes over full blocks of tokens."""
+"""Which computed prefixes are in memory: radix trees over runs of tokens, and indexes over full blocks of them."""

@@ -73,22 +73,9 @@ class PrefixTrees:
         """What a run holds; O(its length)."""
         return self._tree(run).tokens(run)
 
-    def num_own(self, run: RunKey) -> int:
-        """How many tokens of a run no other run holds, so that withdrawing it takes so many out; O(1)."""
-        return self._tree(run).num_own(run)
-
-    def covers(self, run: RunKey) -> bool:
-        """Whether the trees hold all tokens of a run without it, in one other run at least; O(1)."""
-        return self._tree(run).is_covered(run)
-
     def scope(self, run: RunKey) -> str:
         """Whose prompts may find a run."""
         return self._scope(run)
-
-    def runs(self, scope: str) -> tuple[RunKey, ...]:
-        """All runs of a scope, the one inserted first first."""
-        tree = self._trees.get(scope)
-        return () if tree is None else tree.runs
 
     def insert(self, scope: str, run: RunKey, tokens: Sequence[TokenId]) -> None:
         """Let a run hold exactly these tokens: a new one, or one that goes on; then O(new tokens).
@@ -118,10 +105,6 @@ class PrefixTrees:
         before = tree.num_tokens
         tree.truncate(run, length)
         self._num_tokens += tree.num_tokens - before
-
-    def renew(self, run: RunKey) -> None:
-        """Let a run count as the one that was inserted last."""
-        self._tree(run).renew(run)
 
     def withdraw(self, run: RunKey) -> None:
         """Forget a run, and the tokens that no other run of its scope holds.

@@ -107,16 +107,6 @@ class RadixTree(Generic[Holder]):
             found.extend(node.edge)
         return tuple(found)
 
-    def num_own(self, holder: Holder) -> int:
-        """How many tokens would leave the tree with a run: those at its end that no other run holds."""
-        node = self._run(holder).node
-        return len(node.edge) if node.is_private else 0
-
-    def is_covered(self, holder: Holder) -> bool:
-        """Whether another run holds all that this one holds."""
-        node = self._run(holder).node
-        return bool(node.children) or len(node.endings) > 1
-
     def insert(self, holder: Holder, tokens: Sequence[TokenId]) -> None:
         """Let a run, new or known, hold exactly these tokens.
 
@@ -174,18 +164,6 @@ class RadixTree(Generic[Holder]):
         run = self._run(holder)
         del self._runs[holder]
         self._leave(run, run.node, self._root)
-
-    def renew(self, holder: Holder) -> None:
-        """Let a run count as the one that was made last."""
-        old = self._run(holder)
-        del self._runs[holder]
-        self._serial += 1
-        node = old.node
-        run = self._runs[holder] = Run(holder, self._serial, node)
-        node.endings.remove(old)
-        node.endings.append(run)
-        for each in node.path():
-            each.replace_run(old, run, self._few)
 
     def picture(self) -> tuple[PicturedNode[Holder], ...]:
         """All nodes, each before its children; the root only if a run without tokens ends there."""

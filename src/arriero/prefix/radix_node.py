@@ -168,16 +168,6 @@ class Node(Generic[Holder]):
             self.enter_order()
         return True
 
-    def replace_run(self, old: Run[Holder], new: Run[Holder], few: int) -> None:
-        """Let a run that was made after all others stand for one that passes through here."""
-        self.leave_order()
-        if old in self.recent:
-            self.recent.remove(old)
-        self.recent.append(new)
-        if len(self.recent) > few:
-            del self.recent[0]
-        self.enter_order()
-
     def last_runs(self, few: int) -> list[Run[Holder]]:
         """What `recent` has to be, from the endings and what the children know."""
         found = self.endings[-few:]

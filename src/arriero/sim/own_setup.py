@@ -13,9 +13,10 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final, assert_never
 
+from arriero.core.config import SessionReuse
 from arriero.costmodel.models import RoundedMicroseconds
 from arriero.kv.block_figures import LEAF_FIRST
-from arriero.kv.reuse import WORTH_A_COPY, ReuseRules
+from arriero.kv.reuse import ReuseRules, least_match
 from arriero.record.journal_setup import (
     BlocksSetup,
     ByArrivalSetup,
@@ -137,17 +138,17 @@ def _planner(config: SimulationConfig) -> PlannerSetup:
 
 def reuse_rules(cells: Cells, reuse: Reuse) -> ReuseRules:
     """The rules that a server has with the same words."""
-    least = {"exact": 1, "lcp": reuse.lcp_min_tokens, "off": 1 if cells.layout == "unified" else WORTH_A_COPY}
+    session = SessionReuse(reuse.session_reuse)
     return ReuseRules(
-        per_session=reuse.session_reuse != "off",
-        partial=reuse.session_reuse != "exact",
-        min_partial=least[reuse.session_reuse],
+        per_session=session is not SessionReuse.OFF,
+        partial=session is not SessionReuse.EXACT,
+        min_partial=least_match(session, reuse.lcp_min_tokens, unified=cells.layout == "unified"),
         regenerate=reuse.reuse_regenerate,
         keeps_answers=reuse.keeps_answers,
         min_suffix=1 if reuse.keeps_answers else 2,
         max_age=reuse.retained_ttl_us,
         host_tokens=reuse.host_tokens,
-        follows=reuse.follows and reuse.session_reuse == "off",
+        follows=reuse.follows and session is SessionReuse.OFF,
     )
 
 

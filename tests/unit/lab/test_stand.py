@@ -32,6 +32,15 @@ def test_every_shape_of_a_design_can_be_set_up_in_any_order(unified: bool, saves
     assert all(backend.positions(SequenceId(number)) is None for number in range(4))
 
 
+def test_what_was_kept_outside_is_forgotten_at_the_end() -> None:
+    clock, store = Stopwatch(), SyntheticStore()
+    stand = Stand(synthetic(clock, store=store), 256, clock)
+    stand.prepare()
+    assert store.num_tokens > 256
+    stand.close()
+    assert store.num_tokens == 0
+
+
 def test_the_decode_call_is_timed_and_nothing_else() -> None:
     clock = Stopwatch()
     stand = Stand(synthetic(clock), 256, clock)

@@ -71,8 +71,6 @@ def test_only_the_last_few_runs_are_named_and_those_before_step_in_when_they_go(
     assert trees.match("a", SYSTEM, 99).runs == runs(5, 3, 2)
     trees.truncate(RunKey(5), 3)
     assert trees.match("a", SYSTEM, 99).runs == runs(3, 2, 1)
-    trees.renew(RunKey(0))
-    assert trees.match("a", SYSTEM, 99).runs == runs(0, 3, 2)
 
 
 def test_runs_of_one_text_step_in_too() -> None:
@@ -95,9 +93,9 @@ def test_scopes_do_not_see_one_another() -> None:
     trees.insert("b", RunKey(1), SYSTEM[:5])
     assert trees.match("b", SYSTEM, 99) == TreeMatch(5, runs(1))
     assert trees.num_tokens == len(SYSTEM) + 5
-    assert (trees.scope(RunKey(1)), trees.scopes, trees.runs("b")) == ("b", ("a", "b"), runs(1))
+    assert (trees.scope(RunKey(1)), trees.scopes) == ("b", ("a", "b"))
     trees.withdraw(RunKey(1))
-    assert (trees.scopes, trees.runs("b"), trees.picture("b")) == (("a",), (), ())
+    assert (trees.scopes, trees.picture("b")) == (("a",), ())
 
 
 def test_a_run_is_in_one_scope() -> None:
@@ -124,7 +122,7 @@ def test_what_does_not_go_on_is_refused() -> None:
 
 def test_a_stranger_is_refused_and_shares_nothing() -> None:
     trees, stranger = trees_of(SYSTEM), RunKey(7)
-    for verb in (trees.withdraw, trees.length, trees.tokens, trees.covers, trees.num_own, trees.scope, trees.renew):
+    for verb in (trees.withdraw, trees.length, trees.tokens, trees.scope):
         with pytest.raises(InvariantViolation, match="run 7 is in no tree"):
             verb(stranger)
     assert stranger not in trees
@@ -142,21 +140,17 @@ def test_the_longest_whole_run_may_be_shorter_than_the_match() -> None:
 
 def test_the_tokens_of_one_run_alone_are_what_leaves_with_it() -> None:
     trees = trees_of((*SYSTEM, 1, 2), (*SYSTEM, 3), SYSTEM, SYSTEM[:3])
-    own = [trees.num_own(RunKey(each)) for each in range(4)]
-    assert own == [2, 1, 0, 0]
-    assert [trees.covers(RunKey(each)) for each in range(4)] == [False, False, True, True]
-    for each, num_own in enumerate(own):
-        before = trees.num_tokens
-        trees.withdraw(RunKey(each))
-        assert before - trees.num_tokens == num_own or each >= 2  # the last two own what the others have left behind
-    assert (trees.num_tokens, len(trees)) == (0, 0)
+    assert trees.num_tokens == len(SYSTEM) + 3
+    for run, left in ((0, len(SYSTEM) + 1), (1, len(SYSTEM)), (2, 3), (3, 0)):
+        trees.withdraw(RunKey(run))
+        assert trees.num_tokens == left
+    assert len(trees) == 0
 
 
 def test_an_empty_run_is_held_and_never_found() -> None:
     trees = trees_of(())
     assert trees.match("a", SYSTEM, 99) == TreeMatch(0, ())
     assert trees.picture("a") == (PicturedNode(0, 0, runs(0)),)
-    assert not trees.covers(RunKey(0))
     trees.insert("a", RunKey(0), SYSTEM)
     assert trees.match("a", SYSTEM, 99) == TreeMatch(len(SYSTEM), runs(0))
     trees.check()
@@ -226,11 +220,10 @@ def test_a_chain_of_ten_thousand_runs_meets_no_limit() -> None:
     assert trees.match_whole("a", (*tokens[:5_000], -1), number) == TreeMatch(5_000, runs(5_000))
     assert trees.picture("a")[-1] == PicturedNode(number - 1, 1, runs(0))
     assert trees.common(RunKey(0), tokens, number) == number
-    trees.renew(RunKey(0))
     trees.truncate(RunKey(0), 5)
     trees.insert("a", RunKey(0), tokens)
     trees.check()
-    assert trees.match("a", tokens, 7).runs == runs(0, 9993, 9992, 9991, 9990, 9989, 9988, 9987)
+    assert trees.match("a", tokens, 7).runs == runs(9993, 9992, 9991, 9990, 9989, 9988, 9987, 9986)
     for run in range(number):
         trees.withdraw(RunKey(run))
     assert (trees.num_tokens, trees.scopes) == (0, ())

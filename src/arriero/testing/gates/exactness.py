@@ -107,4 +107,4 @@ async def check_company(context: GateContext, findings: Findings) -> None:
                 findings.count(f"same_tokens_{word}", same)
 
 
-EXACTNESS: Final = (Gate("EXACT", "the same bits alone and in company", check_company),)
+EXACTNESS: Final = (Gate("EXACT", "the same bits alone and in company", check_company, once=True),)

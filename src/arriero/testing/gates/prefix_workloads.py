@@ -45,26 +45,26 @@ class Way:
         word: for figures.
         rules: of reuse; None is none.
         exact: under the exact composition.
-        least: the share of prompt rows that has to be saved, in percent, by workload; 0 is exactly none, and of what
-            is not there nothing is promised.
-        chat: the same of conversations, as a share of all turns but the first ones, which have nothing to go on with.
+        least: the share of prompt rows that has to be saved, in percent, by workload; 0 is exactly none. Of a workload
+            that is not there nothing is promised.
+        of_chat: of conversations, as a part of what all turns but the first ones have of the prompt rows.
     """
 
     word: str
     rules: ReuseRules | None
     exact: bool
     least: Mapping[Workload, int]
-    chat: float = 0.9
+    of_chat: float = 0.9
 
     def least_of(self, workload: Workload, num_turns: int) -> int | None:
-        """What has to be saved of a workload, with so many turns of each conversation; None: whatever it is."""
+        """What has to be saved of a workload, with so many turns of each conversation; None: nothing is promised."""
         if workload is Workload.CHAT:
-            return round(100 * self.chat * (num_turns - 1) / num_turns)
+            return round(100 * self.of_chat * (num_turns - 1) / num_turns)
         return self.least.get(workload)
 
 
 SHARED: Final = MappingProxyType({Workload.LONG_SYS: 85, Workload.REPEAT_PREFIX: 85})
-"""Some first words of the workload control are equal, and a tree may find them."""
+"""Not the control: some of its first words are equal, and a tree may find them."""
 
 FULL: Final = Way("none", None, exact=False, least={})
 EXACT_FULL: Final = Way("none", None, exact=True, least={})
@@ -77,7 +77,7 @@ SESSION: Final = Way(
 PARTIAL: Final = Way("lcp", PUBLISHED_RULES, exact=False, least=SHARED | {Workload.CONTROL: 0})
 TREE: Final = Way("tree", ReuseRules(), exact=False, least=SHARED)
 EXACT_TREE: Final = Way(
-    "exact", ReuseRules(keeps_answers=False, min_suffix=2), exact=True, least=SHARED, chat=0.72
+    "exact", ReuseRules(keeps_answers=False, min_suffix=2), exact=True, least=SHARED, of_chat=0.72
 )  # fmt: skip
 """In exact mode decoded KV is not reused, so a conversation saves less."""
 
@@ -160,7 +160,9 @@ async def _serve(
 def _longest(turns: Sequence[Turn], texts: Sequence[Sequence[TokenId]], budget: int) -> int:
     """Positions of the longest sequence: a turn that continues has all that was said in its session before it."""
     held: dict[str, int] = {}
+    longest = 0
     for turn, text in zip(turns, texts, strict=True):
         before = held.get(turn.session, 0) if turn.continues else 0
-        held[turn.session] = max(before + len(text) + budget, 0 if turn.continues else held.get(turn.session, 0))
-    return max(held.values())
+        held[turn.session] = before + len(text) + budget
+        longest = max(longest, held[turn.session])
+    return longest

@@ -39,19 +39,25 @@ RULES: Final = ReuseRules(keeps_answers=False, min_suffix=2, host_tokens=HOST_TO
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """A gate: so many requests from a seed."""
+    """A gate: so many requests from a seed.
+
+    Attributes:
+        size: of the requests, and how many of them are cancelled.
+    """
 
     num_requests: int
     seed: int
+    size: MixtureSize = SIZE
 
     async def check(self, context: GateContext, findings: Findings) -> None:
         """Every prompt alone, then the storm, then what is left of it."""
         chance = random.Random(self.seed)
         findings.count("seed", self.seed)
-        alone = Shape(num_sequences=1, positions=SIZE.positions, exact=True)
+        positions = self.size.positions
+        alone = Shape(num_sequences=1, positions=positions, exact=True)
         async with SoloBook(context, findings, alone, EngineOptions(exact=True)) as solo:
             context.on_progress(f"{self.num_requests} requests, alone")
-            asked = await MixtureMaker(context, solo, SIZE, chance).make(0, self.num_requests)
+            asked = await MixtureMaker(context, solo, self.size, chance).make(0, self.num_requests)
             solos = {each.number: await solo.answer(each.prompt, each.max_tokens) for each in asked}
             findings.count("prompts_alone", len(solo))
         context.on_progress(f"{self.num_requests} requests, the storm")
@@ -60,7 +66,7 @@ class Storm:
             findings,
             asked,
             solos,
-            shape=Shape(num_sequences=SLOTS + RETAINED, positions=SIZE.positions, exact=True, host_tokens=HOST_TOKENS),
+            shape=Shape(num_sequences=SLOTS + RETAINED, positions=positions, exact=True, host_tokens=HOST_TOKENS),
             options=EngineOptions(
                 exact=True,
                 backlog=BACKLOG,

@@ -1,0 +1,107 @@
+"""Which attention is faster here: fused or not, tried on the loaded model.
+
+Neither wins everywhere. Fused attention computes fewer than 64 rows of a sequence one by one, and what that costs
+depends on the processor: 8 decode rows beside 1,000 tokens each took 2.3 times as long as without it on one machine,
+and a fifth less on another. From 64 rows on it is ahead. So both are timed on a prompt and on a few rows behind it,
+weighted as in a chat: 64 tokens of an answer for 256 of a prompt.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from arriero.backend.context import QUANTISED, ContextOptions
+from arriero.backend.llama_cpp import LlamaCppBackend
+from arriero.backend.llama_model import LlamaModel
+from arriero.backend.passing_thread import in_passing_thread
+from arriero.core.config import FlashAttention
+from arriero.core.events import TrimSequence
+from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.plan import PrefillChunk
+from arriero.core.request import Request
+
+PROMPT_ROWS: Final = 256
+DECODE_ROWS: Final = 8
+DECODE_STEPS: Final = 64  # for DECODE_ROWS prompts
+ROUNDS: Final = 2
+
+UNFUSED_MICRO_BATCH: Final = 128
+"""Without fused attention larger ones are slower: 512 took 15 to 18 % longer than 128 on both machines tried."""
+
+LARGEST_WEIGHTS: Final = 2 << 30
+"""Bytes; with more, trying would take longer than a start should, and attention is a small part of a step."""
+
+_TOKEN: Final[TokenId] = 3
+_SEQUENCE: Final = SequenceId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionChoice:
+    """What was found.
+
+    Attributes:
+        options: those to open a context with.
+        fused_s, unfused_s: the time of the same work; None where nothing was tried.
+    """
+
+    options: ContextOptions
+    fused_s: float | None = None
+    unfused_s: float | None = None
+
+
+def choose_attention(model: LlamaModel, options: ContextOptions) -> AttentionChoice:
+    """Settle `FlashAttention.AUTO` where it is a question of speed alone; else leave it to llama.cpp.
+
+    Raises:
+        ConfigError: the options cannot work together, or memory does not suffice.
+    """
+    is_open = (
+        options.flash_attention is FlashAttention.AUTO
+        and not options.unified
+        and not model.num_gpu_layers
+        and options.kv_type not in QUANTISED
+        and model.capabilities.weight_bytes <= LARGEST_WEIGHTS
+    )
+    if not is_open:
+        return AttentionChoice(options)
+    fused = replace(options, flash_attention=FlashAttention.ON)
+    small = min(options.micro_batch, UNFUSED_MICRO_BATCH)
+    unfused = replace(options, flash_attention=FlashAttention.OFF, micro_batch=small)
+    fused_s, unfused_s = in_passing_thread(lambda: _time_both(model, fused, unfused))
+    return AttentionChoice(fused if fused_s <= unfused_s else unfused, fused_s, unfused_s)
+
+
+def _time_both(model: LlamaModel, fused: ContextOptions, unfused: ContextOptions) -> tuple[float, float]:
+    """The same work on both in turns, the best of a few rounds each."""
+    num_cells = PROMPT_ROWS + DECODE_ROWS
+    backends: list[LlamaCppBackend] = []
+    try:
+        for options in (fused, unfused):
+            one = replace(options, num_sequences=1, ctx_size=num_cells, num_rows=max(PROMPT_ROWS, options.micro_batch))
+            backends.append(LlamaCppBackend(model, one))
+        rounds = [[_work(backend) for backend in backends] for _ in range(ROUNDS)]
+    finally:
+        for backend in backends:
+            backend.close()
+    fused_s, unfused_s = (min(times) for times in zip(*rounds, strict=True))
+    return fused_s, unfused_s
+
+
+def _work(backend: LlamaCppBackend) -> float:
+    """Seconds for DECODE_ROWS prompts and the steps of their answers; rows of one sequence stand for many."""
+    backend.apply(TrimSequence(_SEQUENCE, 0))
+    prompt = _timed(lambda: backend.decode([_rows(0, PROMPT_ROWS)]))
+    step = _timed(lambda: backend.decode([_rows(PROMPT_ROWS, DECODE_ROWS)]))
+    return DECODE_ROWS * prompt + DECODE_STEPS * step
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def _rows(start: int, number: int) -> PrefillChunk:
+    request = Request(request_id=RequestId(0), prompt=(_TOKEN,) * (start + number), max_tokens=1, arrival_at=0)
+    return PrefillChunk(request, _SEQUENCE, start, (_TOKEN,) * number, wants_logits=False)
