@@ -42,7 +42,7 @@ def backends(model: LlamaModel) -> Backends:
     return LlamaBackends(model, CONFIG)
 
 
-@pytest.mark.parametrize(("gate", "placement"), cases())
+@pytest.mark.parametrize(("gate", "placement"), list(cases()))
 def test_gate_passes_on_the_real_model(gate: Gate, placement: Placement, backends: Backends) -> None:
     report = run_gate(gate, GateContext(backends=backends, placement=placement, size=SMALL))
     assert report.reason is None

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.model
 
 SCRIPT = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 from arriero.backend.context import ContextOptions
 from arriero.backend.library import process_start
@@ -24,6 +24,9 @@ process_start()
 model = LlamaModel(Path(sys.argv[1]))
 before = len(os.listdir("/proc/self/task"))
 backend = LlamaCppBackend(model, ContextOptions(ctx_size=512, num_sequences=2, num_threads=2))
+give_up_at = time.monotonic() + 10
+while len(os.listdir("/proc/self/task")) > before and time.monotonic() < give_up_at:
+    time.sleep(0.01)  # threads that were told to end may need a moment
 print(backend.reuse_support.copy, len(os.listdir("/proc/self/task")) - before)
 backend.close()
 model.close()

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from arriero.backend.attention_choice import choose_attention
+from arriero.backend.attention_choice import AttentionChoice, choose_attention
 from arriero.backend.canonical_rows import CanonicalRows, open_canonical
 from arriero.backend.context import ContextOptions
 from arriero.backend.host_store import HostStoreOptions
@@ -31,7 +31,9 @@ def load_llama(config: ServeConfig) -> LoadedModel:
     path = resolve_model(config.model)
     with _complaints_kept():
         model = LlamaModel(path, num_gpu_layers=config.n_gpu_layers)
-    choice, store = choose_attention(model, context_options(config)), store_options(config)
+    asked, store = context_options(config), store_options(config)
+    # saved runs fit one way of attention only, and what is tried may come out differently at the next start
+    choice = choose_attention(model, asked) if config.cache_dir is None else AttentionChoice(asked)
     options = choice.options
     can = model.capabilities
     facts = {
