@@ -29,6 +29,8 @@ def test_generate_answers_with_the_embedded_model() -> None:
         "1",
         "--ctx-size",
         "256",
+        "--flash-attn",
+        "off",
     ]
     done = run(words)
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.model, pytest.mark.anyio, pytest.mark.timeout(600)]
 
 PREFIX = [1000 + 7 * number % 4000 for number in range(300)]
 LAYOUTS = pytest.mark.parametrize("layout", ["separate", "unified"])
+UNFUSED = ["--flash-attn", "off"]  # chosen, so that a start does not try which attention is faster
 SIZES = ["--sequences", "4", "--threads", "1", "--batch", "128", "--micro-batch", "128", "--check"]
 
 
@@ -94,7 +95,7 @@ def refusal(*flags: str) -> str:
 
 @LAYOUTS
 async def test_c7_a_prefix_is_found_in_a_request_that_still_runs(layout: str) -> None:
-    async with serving("--kv", layout) as served:
+    async with serving("--kv", layout, *UNFUSED) as served:
         asked = body(PREFIX + own(1), max_tokens=400, stream=True)
         async with served.client.stream("POST", "/v1/completions", json=asked) as running:
             lines = running.aiter_lines()
@@ -110,7 +111,7 @@ async def test_c7_a_prefix_is_found_in_a_request_that_still_runs(layout: str) ->
 
 @LAYOUTS
 async def test_c8_four_cold_requests_compute_their_prefix_once(layout: str) -> None:
-    async with serving("--kv", layout) as served:
+    async with serving("--kv", layout, *UNFUSED) as served:
         prompts = [PREFIX + own(number, 8) for number in range(4)]
         answers = await asyncio.gather(*(served.ask(prompt, max_tokens=16) for prompt in prompts))
         figures = await served.figures()
@@ -134,7 +135,7 @@ async def test_c7_c8_in_exact_mode_the_texts_are_those_of_a_server_without_reuse
 
 
 async def test_c10_a_hint_for_a_slot_is_only_a_hint() -> None:
-    async with serving() as served:
+    async with serving(*UNFUSED) as served:
         await served.ask(PREFIX[:200] + own(1))
         assert cached(await served.ask(PREFIX[:200] + own(2), id_slot=3)) >= 199
         assert not any(map(math.isnan, (await served.figures()).values()))
@@ -173,7 +174,7 @@ async def test_c12_a_signal_saves_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scope", "found"), [("key", 0), ("global", 199)])
 async def test_c16_what_one_key_finds_of_another(scope: str, found: int) -> None:
     secret = PREFIX[:200]
-    async with serving("--api-key", "a", "--api-key", "b", "--cache-scope", scope) as served:
+    async with serving("--api-key", "a", "--api-key", "b", "--cache-scope", scope, *UNFUSED) as served:
         asked = body(secret, max_tokens=400, stream=True)
         async with served.client.stream("POST", "/v1/completions", json=asked, headers=headers("a")) as running:
             await anext(running.aiter_lines())
