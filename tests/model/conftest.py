@@ -12,9 +12,14 @@ from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.vocabulary import LlamaVocabulary
-from arriero.core.config import FlashAttention
+from arriero.core.config import FlashAttention, ServeConfig
+from arriero.core.option_kinds import Threads
+from arriero.testing.gates import Backends, LlamaBackends
 
 SMALL = ContextOptions(ctx_size=1024, num_threads=1, flash_attention=FlashAttention.OFF)
+# one thread: two of them wait for each other at every barrier while other tests keep the machine busy; and what exact
+# mode is proven with ends with a chunk as long as the micro-batch
+GATES = ServeConfig(ctx_size=12 * 256, sequences=12, batch=512, micro_batch=128, threads=Threads(1, 1))
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +49,12 @@ def model(llama_process: None, model_path: Path) -> Iterator[LlamaModel]:
 def vocabulary(model: LlamaModel) -> LlamaVocabulary:
     """The embedded model's vocabulary."""
     return LlamaVocabulary(model)
+
+
+@pytest.fixture(scope="session")
+def gate_backends(model: LlamaModel) -> Backends:
+    """What gates run on: contexts of their own, of one loaded model, for which exact mode is proven once."""
+    return LlamaBackends(model, GATES)
 
 
 class MakeBackend(Protocol):

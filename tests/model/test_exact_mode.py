@@ -11,12 +11,11 @@ from arriero.backend.host_store import HostStoreOptions
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import WeightFormat, quantize
 from arriero.backend.protocol import Backend
-from arriero.core.config import FlashAttention, ServeConfig
+from arriero.core.config import FlashAttention
 from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import Threads
 from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.engine.placement import Dedicated
-from arriero.testing.gates import SMALL, Backends, Gate, GateContext, LlamaBackends, run_gate
+from arriero.testing.gates import SMALL, Backends, Gate, GateContext, run_gate
 from arriero.testing.gates.mix import Mix, Mode
 from arriero.testing.gates.mixture import MixtureSize
 from arriero.testing.gates.storm import SIZE as STORM
@@ -34,13 +33,6 @@ OPTIONS = ContextOptions(
     flash_attention=FlashAttention.OFF,
 )
 STORE = HostStoreOptions(max_bytes=1 << 28)
-CONFIG = ServeConfig(ctx_size=12 * 256, sequences=12, batch=512, micro_batch=128, threads=Threads(1, 1))
-
-
-@pytest.fixture(scope="module")
-def backends(model: LlamaModel) -> Backends:
-    """One proof of exact mode for all gates here."""
-    return LlamaBackends(model, CONFIG)
 
 
 @pytest.mark.parametrize("weights", WeightFormat)
@@ -71,16 +63,16 @@ def test_flash_attention_is_found_out_and_refused_with_its_shape(model: LlamaMod
         open_exact(make, ExactShapes())
 
 
-def test_requests_by_chance_have_the_bits_that_they_have_alone(backends: Backends) -> None:
+def test_requests_by_chance_have_the_bits_that_they_have_alone(gate_backends: Backends) -> None:
     size = MixtureSize(prompts=(8, 80), prefixes=(16, 50), answers=(3, 9))
-    context = GateContext(backends=backends, placement=Dedicated(), size=SMALL)
+    context = GateContext(backends=gate_backends, placement=Dedicated(), size=SMALL)
     report = run_gate(Gate("MIX", "by chance", Mix(Mode.EXACT, 24, 5, size).check), context)
     assert report.reason is None
     assert report.counts["rows_compared"] != 0
 
 
-def test_a_storm_leaves_nothing_and_harms_nobody(backends: Backends) -> None:
+def test_a_storm_leaves_nothing_and_harms_nobody(gate_backends: Backends) -> None:
     size = replace(STORM, prompts=(4, 90), prefixes=(12, 50), answers=(2, 9), families=6)
-    context = GateContext(backends=backends, placement=Dedicated(), size=SMALL)
+    context = GateContext(backends=gate_backends, placement=Dedicated(), size=SMALL)
     report = run_gate(Gate("STORM", "a storm", Storm(40, 2, size).check), context)
     assert report.reason is None

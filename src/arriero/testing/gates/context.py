@@ -39,6 +39,8 @@ class GateSize:
         reuse_turns: of each of two conversations, in the gate of prefix reuse.
         reuse_requests: measured ones of its other workloads.
         reuse_layouts: of the KV memory that it tries without exact mode, which has one of its own.
+        reuse_tells: whether it counts what reuse changes without exact mode: told, not judged, and it takes as long as
+            all that is judged there.
         words: for reports.
     """
 
@@ -57,6 +59,7 @@ class GateSize:
     reuse_turns: int = 6
     reuse_requests: int = 12
     reuse_layouts: tuple[KvLayout, ...] = (KvLayout.UNIFIED, KvLayout.SEPARATE)
+    reuse_tells: bool = True
     words: str
 
     @property
@@ -84,8 +87,9 @@ SMALL: Final = GateSize(
     exact_prompts=(9, 24, 33, 46, 65, 85),
     exact_answer=12,
     reuse_turns=3,
-    reuse_requests=3,
+    reuse_requests=2,
     reuse_layouts=(KvLayout.UNIFIED,),
+    reuse_tells=False,
     words="small",
 )
 

@@ -91,21 +91,29 @@ class _Served:
 
 async def check_workloads(context: GateContext, findings: Findings) -> None:
     """G33: sessions save what they continue, partial matches save what is shared, control saves nothing."""
-    size = context.size
     for workload in Workload:
-        turns = turns_of(workload, TEXTS, _size_of(size, workload))
-        for layout in size.reuse_layouts:
-            full = await _serve(context, findings, layout, turns, FULL)
-            for way in (SESSION, PARTIAL, TREE):
-                served = await _serve(context, findings, layout, turns, way)
-                name = f"{workload}_{layout}_{way.word}".replace("-", "_")
-                _judge(findings, name, served, way.least_of(workload, size.reuse_turns))
-                findings.count(f"{name}_other_answers", _num_unlike(served, full))
+        turns = turns_of(workload, TEXTS, _size_of(context.size, workload))
+        for layout in context.size.reuse_layouts:
+            await _check_fast(context, findings, workload, layout, turns)
         full = await _serve(context, findings, KvLayout.SEPARATE, turns, EXACT_FULL)
         served = await _serve(context, findings, KvLayout.SEPARATE, turns, EXACT_TREE)
         name = f"{workload}_exact".replace("-", "_")
-        _judge(findings, name, served, EXACT_TREE.least_of(workload, size.reuse_turns))
+        _judge(findings, name, served, EXACT_TREE.least_of(workload, context.size.reuse_turns))
         findings.equal(f"{name}_other_answers", _num_unlike(served, full), 0)
+
+
+async def _check_fast(
+    context: GateContext, findings: Findings, workload: Workload, layout: KvLayout, turns: Sequence[Turn]
+) -> None:
+    """What is saved is judged; how many answers are others is told, if that is asked for."""
+    size = context.size
+    full = await _serve(context, findings, layout, turns, FULL) if size.reuse_tells else None
+    for way in (SESSION, PARTIAL, TREE):
+        served = await _serve(context, findings, layout, turns, way)
+        name = f"{workload}_{layout}_{way.word}".replace("-", "_")
+        _judge(findings, name, served, way.least_of(workload, size.reuse_turns))
+        if full is not None:
+            findings.count(f"{name}_other_answers", _num_unlike(served, full))
 
 
 def _size_of(size: GateSize, workload: Workload) -> WorkloadSize:
