@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
+from arriero.backend.attention_choice import choose_attention
 from arriero.backend.context import ContextOptions
 from arriero.backend.library import BINDING_VERSION, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
@@ -166,7 +167,7 @@ class LlamaSource:
             unified=shape.unified,
             flash_attention=FlashAttention(self._settings.flash_attention),
         )
-        return LlamaCppBackend(self._model, options)
+        return LlamaCppBackend(self._model, choose_attention(self._model, options).options)  # as a server does
 
 
 class SyntheticSource:
