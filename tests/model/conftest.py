@@ -15,10 +15,12 @@ from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.core.config import FlashAttention, ServeConfig
 from arriero.core.option_kinds import Threads
 from arriero.testing.gates import Backends, LlamaBackends
+from arriero.testing.shortened_model import shorten
 
 SMALL = ContextOptions(ctx_size=1024, num_threads=1, flash_attention=FlashAttention.OFF)
 # one thread: two of them wait for each other at every barrier while other tests keep the machine busy; and what exact
 # mode is proven with ends with a chunk as long as the micro-batch
+SHORT_LAYERS = 3
 GATES = ServeConfig(ctx_size=12 * 256, sequences=12, batch=512, micro_batch=128, threads=Threads(1, 1))
 
 
@@ -52,9 +54,24 @@ def vocabulary(model: LlamaModel) -> LlamaVocabulary:
 
 
 @pytest.fixture(scope="session")
-def gate_backends(model: LlamaModel) -> Backends:
+def short_path(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model's first layers: real rows, memory and bits in a tenth of the time; what it says is nonsense."""
+    return shorten(model_path, tmp_path_factory.mktemp("model") / "short.gguf", SHORT_LAYERS)
+
+
+@pytest.fixture(scope="session")
+def short_model(llama_process: None, short_path: Path) -> Iterator[LlamaModel]:
+    """The same, loaded."""
+    del llama_process
+    loaded = LlamaModel(short_path)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="session")
+def gate_backends(short_model: LlamaModel) -> Backends:
     """What gates run on: contexts of their own, of one loaded model, for which exact mode is proven once."""
-    return LlamaBackends(model, GATES)
+    return LlamaBackends(short_model, GATES)
 
 
 class MakeBackend(Protocol):

@@ -37,10 +37,10 @@ STORE = HostStoreOptions(max_bytes=1 << 28)
 
 @pytest.mark.parametrize("weights", WeightFormat)
 def test_every_format_is_exact_with_the_rows_that_it_needs(
-    weights: WeightFormat, llama_process: None, model_path: Path, tmp_path: Path
+    weights: WeightFormat, llama_process: None, short_path: Path, tmp_path: Path
 ) -> None:
     del llama_process
-    model = LlamaModel(quantize(model_path, tmp_path / "weights.gguf", weights))
+    model = LlamaModel(quantize(short_path, tmp_path / "weights.gguf", weights))
     found = open_exact(lambda rows: open_canonical(model, OPTIONS, rows, STORE), ExactShapes(caps=(37,)))
     assert found.proof.differing == ()
     assert found.proof.num_shapes >= 25
@@ -51,13 +51,13 @@ def test_every_format_is_exact_with_the_rows_that_it_needs(
     model.close()
 
 
-def test_flash_attention_is_found_out_and_refused_with_its_shape(model: LlamaModel) -> None:
+def test_flash_attention_is_found_out_and_refused_with_its_shape(short_model: LlamaModel) -> None:
     def make(multiple: int) -> Backend:
         fused = ContextOptions(
             ctx_size=2 * 256, num_sequences=2, num_rows=128, micro_batch=128, num_threads=1,
             flash_attention=FlashAttention.ON,
         )  # fmt: skip
-        return open_canonical(model, fused, multiple)
+        return open_canonical(short_model, fused, multiple)
 
     with pytest.raises(ConfigError, match="gives other bits than the same request alone"):
         open_exact(make, ExactShapes())

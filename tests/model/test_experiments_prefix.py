@@ -1,5 +1,7 @@
 """Experiments on prefixes with the real model, short: counts and texts; times are nothing to judge here."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -30,11 +32,13 @@ def test_no_two_prompts_of_the_control_have_a_first_token_in_common(vocabulary: 
     assert len(set(firsts)) == 42
 
 
-def test_cold_fan_out_computes_the_prefix_once() -> None:
+def test_cold_fan_out_computes_the_prefix_once(short_path: Path) -> None:
     whole = read_definition(definition(COLD_FAN_OUT), BurstLab)
     burst = BurstShape(requests=4, clients=4, prefix_tokens=90, own_tokens=7, budget=3, first_token=1000,
                        vocabulary=30_000)  # fmt: skip
-    model = replace(whole.model, flash_attention="off")  # chosen, so that no server tries which one is faster
+    model = replace(
+        whole.model, reference=str(short_path), flash_attention="off"
+    )  # chosen, so that no server tries which one is faster
     config = replace(whole, model=model, burst=burst, rounds=1, slots=4, slot_tokens=256, threads=1)
     outcome = COLD_FAN_OUT.run(config, lambda _: None)
     assert not_so(outcome.statements, "llama-server") == []
@@ -48,7 +52,7 @@ def test_chat_is_continued_in_every_way_and_exact_mode_changes_no_answer() -> No
     quick = read_definition(definition(W_CHAT), PrefixReuse, quick=True)  # on the formula, with shorter texts
     config = replace(
         quick,
-        model=whole.model,
+        model=whole.model,  # whole: a session continues what was said, so it must be text that reads back alike
         flags=("--batch", "128", "--micro-batch", "128"),
         measured=3,
         warm_ups=0,

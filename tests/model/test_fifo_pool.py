@@ -1,5 +1,7 @@
 """The pool, and both of its experiments, small, on the real model."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -21,9 +23,9 @@ def not_so(statements: tuple[Statement, ...], *but: str) -> list[str]:
     ]
 
 
-def test_a_pool_against_an_engine_small() -> None:
+def test_a_pool_against_an_engine_small(short_path: Path) -> None:
     config = PoolAgainstEngineConfig(
-        model=ModelSettings(),
+        model=ModelSettings(reference=str(short_path)),
         prompt_tokens=6,
         num_rows=64,
         warm_up_rounds=0,
@@ -38,12 +40,12 @@ def test_a_pool_against_an_engine_small() -> None:
     assert not_so(outcome.statements) == []
     sides = next(table for table in outcome.tables if table.title.startswith("Each side"))
     kv_bytes = {row[sides.heads.index("KV bytes")] for row in sides.rows}
-    assert kv_bytes == {2 * 256 * 30 * 3 * (64 + 64) * 2}  # cells, layers, KV heads, keys and values, 16 bits
+    assert kv_bytes == {2 * 256 * 3 * 3 * (64 + 64) * 2}  # cells, layers, KV heads, keys and values, 16 bits
 
 
-def test_decisions_are_the_same_on_the_real_model_and_in_the_simulator_small() -> None:
+def test_decisions_are_the_same_on_the_real_model_and_in_the_simulator_small(short_path: Path) -> None:
     config = MixedDecodeConfig(
-        model=ModelSettings(),
+        model=ModelSettings(reference=str(short_path)),
         prompt_tokens=6,
         threads=1,
         repeats=2,

@@ -24,6 +24,12 @@ UNFUSED = ["--flash-attn", "off"]  # chosen, so that a start does not try which 
 SIZES = ["--sequences", "4", "--threads", "1", "--batch", "128", "--micro-batch", "128", "--check"]
 
 
+@pytest.fixture(autouse=True)
+def short(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked here is about rows and memory: a few layers answer it."""
+    monkeypatch.setenv("ARRIERO_MODEL", str(short_path))
+
+
 def own(number: int, length: int = 10) -> list[int]:
     """Tokens of one request alone: they differ from the first on."""
     return [9000 + 100 * number + place for place in range(length)]
@@ -96,7 +102,7 @@ def refusal(*flags: str) -> str:
 @LAYOUTS
 async def test_c7_a_prefix_is_found_in_a_request_that_still_runs(layout: str) -> None:
     async with serving("--kv", layout, *UNFUSED) as served:
-        asked = body(PREFIX + own(1), max_tokens=400, stream=True)
+        asked = body(PREFIX + own(1), max_tokens=1600, stream=True)
         async with served.client.stream("POST", "/v1/completions", json=asked) as running:
             lines = running.aiter_lines()
             await anext(lines)
@@ -175,7 +181,7 @@ async def test_c12_a_signal_saves_as_well(tmp_path: Path) -> None:
 async def test_c16_what_one_key_finds_of_another(scope: str, found: int) -> None:
     secret = PREFIX[:200]
     async with serving("--api-key", "a", "--api-key", "b", "--cache-scope", scope, *UNFUSED) as served:
-        asked = body(secret, max_tokens=400, stream=True)
+        asked = body(secret, max_tokens=1600, stream=True)
         async with served.client.stream("POST", "/v1/completions", json=asked, headers=headers("a")) as running:
             await anext(running.aiter_lines())
             before = await served.figures("a")
