@@ -55,7 +55,7 @@ def vocabulary(model: LlamaModel) -> LlamaVocabulary:
 
 @pytest.fixture(scope="session")
 def short_path(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The embedded model's first layers: real rows, memory and bits in a tenth of the time; what it says is nonsense."""
+    """The embedded model's first layers: real rows, memory and bits in a tenth of the time. It talks nonsense."""
     return shorten(model_path, tmp_path_factory.mktemp("model") / "short.gguf", SHORT_LAYERS)
 
 

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.model, pytest.mark.slow]
 def test_a_short_calibration_gives_a_profile(layout: str, short_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "profile.json"
     words = [
-        "calibrate", "--model", str(short_path), "--threads", "1", "--seconds", "1", "--busy-ok", "--out", str(out), "--kv", layout,
+        "calibrate", "--model", str(short_path), "--threads", "1", "--seconds", "1", "--busy-ok",
+        "--out", str(out), "--kv", layout,
         "--sequences", "2", "--ctx-size", "512", "--batch", "96", "--micro-batch", "96", "--flash-attn", "on",
     ]  # fmt: skip
     command = [sys.executable, "-m", "arriero", *words]
