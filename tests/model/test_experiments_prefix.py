@@ -36,9 +36,8 @@ def test_cold_fan_out_computes_the_prefix_once(short_path: Path) -> None:
     whole = read_definition(definition(COLD_FAN_OUT), BurstLab)
     burst = BurstShape(requests=4, clients=4, prefix_tokens=90, own_tokens=7, budget=3, first_token=1000,
                        vocabulary=30_000)  # fmt: skip
-    model = replace(
-        whole.model, reference=str(short_path), flash_attention="off"
-    )  # chosen, so that no server tries which one is faster
+    # attention is chosen, so that no server tries which one is faster
+    model = replace(whole.model, reference=str(short_path), flash_attention="off")
     config = replace(whole, model=model, burst=burst, rounds=1, slots=4, slot_tokens=256, threads=1)
     outcome = COLD_FAN_OUT.run(config, lambda _: None)
     assert not_so(outcome.statements, "llama-server") == []
