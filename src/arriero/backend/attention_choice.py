@@ -2,8 +2,9 @@
 
 Neither wins everywhere. Fused attention computes fewer than 64 rows of a sequence one by one, and what that costs
 depends on the processor: 8 decode rows beside 1,000 tokens each took 2.3 times as long as without it on one machine,
-and a fifth less on another. From 64 rows on it is ahead. So both are timed on a prompt and on a few rows behind it,
-weighted as in a chat: 64 tokens of an answer for 256 of a prompt.
+and a fifth less on another. From 64 rows on it is ahead. So both are timed on a prompt, on the rest of a prompt whose
+beginning was reused, and on a few rows behind it, weighted as in a chat: for 256 tokens of a prompt 48 of such a rest
+and 64 of an answer.
 """
 
 import time
@@ -22,6 +23,7 @@ from arriero.core.plan import PrefillChunk
 from arriero.core.request import Request
 
 PROMPT_ROWS: Final = 256
+SUFFIX_ROWS: Final = 48
 DECODE_ROWS: Final = 8
 DECODE_STEPS: Final = 64  # for DECODE_ROWS prompts
 ROUNDS: Final = 2
@@ -74,7 +76,7 @@ def choose_attention(model: LlamaModel, options: ContextOptions) -> AttentionCho
 
 def _time_both(model: LlamaModel, fused: ContextOptions, unfused: ContextOptions) -> tuple[float, float]:
     """The same work on both in turns, the best of a few rounds each."""
-    num_cells = PROMPT_ROWS + DECODE_ROWS
+    num_cells = PROMPT_ROWS + SUFFIX_ROWS
     backends: list[LlamaCppBackend] = []
     try:
         for options in (fused, unfused):
@@ -89,11 +91,13 @@ def _time_both(model: LlamaModel, fused: ContextOptions, unfused: ContextOptions
 
 
 def _work(backend: LlamaCppBackend) -> float:
-    """Seconds for DECODE_ROWS prompts and the steps of their answers; rows of one sequence stand for many."""
+    """Seconds for DECODE_ROWS prompts, as many suffixes, and the steps of answers; one sequence stands for many."""
     backend.apply(TrimSequence(_SEQUENCE, 0))
     prompt = _timed(lambda: backend.decode([_rows(0, PROMPT_ROWS)]))
+    suffix = _timed(lambda: backend.decode([_rows(PROMPT_ROWS, SUFFIX_ROWS)]))
+    backend.apply(TrimSequence(_SEQUENCE, PROMPT_ROWS))
     step = _timed(lambda: backend.decode([_rows(PROMPT_ROWS, DECODE_ROWS)]))
-    return DECODE_ROWS * prompt + DECODE_STEPS * step
+    return DECODE_ROWS * (prompt + suffix) + DECODE_STEPS * step
 
 
 def _timed(call: Callable[[], object]) -> float:

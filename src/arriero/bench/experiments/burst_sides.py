@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from arriero.backend.passing_thread import in_passing_thread
 from arriero.bench.experiments.bare_loop import BareLoop
 from arriero.bench.experiments.burst_load import Burst, BurstRun, BurstShape, send, warm_up
 from arriero.bench.experiments.contexts import ContextShape, ModelSettings, open_model
@@ -48,7 +49,7 @@ async def serve_burst(setting: BurstSetting, side: str, number: int, burst: Burs
         return await _ours(setting, number, burst)
     if side == THEIRS:
         return await _theirs(setting, number, burst)
-    lives = await asyncio.to_thread(_bare(setting, burst))
+    lives = await asyncio.to_thread(in_passing_thread, _bare(setting, burst))
     return BurstRun(side=side, round=number, lives=lives, prefill_rows=setting.shape.ideal_rows)
 
 
