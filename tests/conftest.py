@@ -14,6 +14,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # times a step. Read by the OpenMP runtime when llama.cpp is loaded, in this process and in servers that it starts.
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 
+# What somebody calibrated on this machine must not change what servers do in tests: there is no such folder.
+os.environ["ARRIERO_PROFILES"] = str(ROOT / ".artifacts" / "no-profiles")
+
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",

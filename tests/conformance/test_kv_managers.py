@@ -22,12 +22,16 @@ RULES: dict[str, ReuseRules | None] = {
 }
 
 
-def cells(*, unified: bool, reuse: ReuseRules | None) -> Callable[[], KvManager]:
+def cells(*, unified: bool, reuse: ReuseRules | None, swap_tokens: int = 0) -> Callable[[], KvManager]:
     layout = CellLayout(num_sequences=4, num_cells=160 if unified else 256, sequence_limit=64, unified=unified)
-    return lambda: CellManager(layout, reuse=reuse)
+    return lambda: CellManager(layout, reuse=reuse, swap_tokens=swap_tokens)
 
 
 MANAGERS: dict[str, Callable[[], KvManager]] = {
+    "swaps-unified": cells(unified=True, reuse=RULES["reuse"], swap_tokens=100),
+    "swaps-separate": cells(unified=False, reuse=RULES["exact"], swap_tokens=32),
+    "swaps-beside-runs": cells(unified=False, reuse=RULES["host-store"], swap_tokens=100),
+    "swaps-only": cells(unified=True, reuse=None, swap_tokens=100),
     "places": lambda: PlaceManager(4),
     "blocks": lambda: BlockManager(12, 16),
     "indexed-blocks": lambda: BlockManager(12, 16, index=ContentIndex(16)),

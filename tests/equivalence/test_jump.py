@@ -1,27 +1,33 @@
 """Equal decode steps taken in one give what single steps give, in arriero's own mode and whatever is composed."""
 
+from typing import Any
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arriero.core.events import Admitted
 from arriero.core.ids import RequestId
 from arriero.core.plan import Counted
 from arriero.core.request import BlankTokens, Request
 from arriero.costmodel.models import BatchMicroseconds
+from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.places import PlaceManager
 from arriero.metrics.served import Outcome
 from arriero.record.sim_rows import SimRequestRow, SimTotals, StepRow
 from arriero.record.simulation_config import SimulationConfig
+from arriero.scheduler.fair_share import FairShare
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.rules import SchedulerLimits
 from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.runs import run_simulation
 from arriero.sim.simulator import ArrivalInbox, NoAnswers, Simulator, always, never
+from arriero.workload.notes import Notes, as_metadata
 from arriero.workload.records import WorkloadRecord
 from tests.equivalence.lab_worlds import prompts, record
 
-KINDS = st.sampled_from([
+KINDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     {"kind": "slots"},
     {"kind": "cells", "num_cells": 60},
     {"kind": "cells", "num_cells": 40, "sequence_limit": 30, "headroom_per_sequence": 0},
@@ -31,13 +37,32 @@ KINDS = st.sampled_from([
 ])
 
 
+def policies_of(planner: str, kv: dict[str, Any]) -> list[str]:
+    """Those that go with them; the usual one more often."""
+    words = ["fcfs", "fcfs", "priority", "shortest-prefill", "deadline"]
+    if planner == "decode-first":
+        words += ["fair-share", "longest-match"] if kv.get("prefix_cache") else ["fair-share"]
+    return words
+
+
+@st.composite
+def noted(draw: st.DrawFn, plain: WorkloadRecord) -> WorkloadRecord:
+    """With what policies look at."""
+    notes = Notes(priority=draw(st.integers(-1, 1)), tenant=draw(st.sampled_from((None, "a", "b"))))
+    due = draw(st.none() | st.integers(0, 200))
+    return msgspec.structs.replace(plain, metadata=as_metadata(notes), deadline_us=due)
+
+
 @st.composite
 def own_worlds(draw: st.DrawFn) -> tuple[SimulationConfig, list[WorkloadRecord]]:
     sequences = draw(st.integers(1, 5))
+    planner = draw(st.sampled_from(["decode-first", "arrival-order"]))
+    kv = draw(KINDS)
     values = {
         "schema_version": "arriero-simulation-v1",
         "name": "test",
-        "planner": draw(st.sampled_from(["decode-first", "arrival-order"])),
+        "planner": planner,
+        "policy": draw(st.sampled_from(policies_of(planner, kv))),
         "start_rule": draw(st.sampled_from(["continuous", "continuous", "all-slots-free", "one-at-a-time"])),
         "limits": {
             "sequences": sequences,
@@ -46,14 +71,14 @@ def own_worlds(draw: st.DrawFn) -> tuple[SimulationConfig, list[WorkloadRecord]]
             "prefill_rows_per_seq": draw(st.none() | st.integers(1, 9)),
             "chunked_prefill": draw(st.booleans()),
         },
-        "kv": draw(KINDS),
+        "kv": kv,
         "cost": {"base_us": draw(st.sampled_from([0, 3.3, 10])), "decode_row_us": draw(st.sampled_from([0, 1.5]))},
         "workload": {"path": "w.jsonl"},
         "trace": draw(st.sampled_from(["counts", "full"])),
     }
     arrivals = st.integers(0, 5) | st.integers(0, 300)
     records = [
-        record(str(each), draw(arrivals), draw(prompts(4)), draw(st.integers(0, 20)))
+        draw(noted(record(str(each), draw(arrivals), draw(prompts(4)), draw(st.integers(0, 20)))))
         for each in range(draw(st.integers(0, 10)))
     ]
     return msgspec.convert(values, SimulationConfig), records
@@ -121,3 +146,36 @@ def test_a_long_answer_alone_is_one_pass() -> None:
     steps = list(simulator.run_from(ArrivalInbox([request])))
     assert [len(step.ends) for step in steps] == [1, 999, 0]
     assert steps[-1].ended_at == 5000
+
+
+def test_a_jump_ends_where_a_policy_would_offer_another_one_who_fits() -> None:
+    def starts(*, jumps: bool) -> list[tuple[int, float]]:
+        layout = CellLayout(num_sequences=3, num_cells=80, sequence_limit=80, unified=True)
+        scheduler = Scheduler(
+            kv=CellManager(layout),
+            planner=DecodeFirst(),
+            policy=FairShare(),
+            limits=SchedulerLimits(num_rows=80, headroom_per_sequence=0),
+        )
+        # the second one of b does not fit, and keeps that of a waiting until b has got more than a
+        asks = [("a", 40, 1, 0), ("b", 12, 60, 0), ("b", 70, 2, 1), ("a", 4, 2, 1)]
+        requests = [
+            Request(
+                request_id=RequestId(number),
+                prompt=BlankTokens(prompt),
+                max_tokens=output,
+                arrival_at=at,
+                tenant=tenant,
+            )
+            for number, (tenant, prompt, output, at) in enumerate(asks)
+        ]
+        cost = BatchMicroseconds(base=10, prefill_row=0, decode_row=0, sequence=0)
+        rule = always if jumps else never
+        simulator = Simulator(scheduler=scheduler, cost=cost, answers=NoAnswers(), check=True, jumps=rule)
+        events = [event for step in simulator.run_from(ArrivalInbox(requests)) for event in step.events]
+        return [(event.request.request_id, event.at) for event in events if isinstance(event, Admitted)]
+
+    alone = starts(jumps=False)
+    assert [number for number, _ in alone] == [0, 1, 3, 2]
+    assert 10 < alone[2][1] < 600, "the order has changed while one was decoding"
+    assert starts(jumps=True) == alone

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arriero.backend.synthetic import SyntheticOptions
+from arriero.core.choices import PolicyWord
 from arriero.core.events import CancelById, CancelByToken, CancelEverything
 from arriero.core.ids import Epoch, RequestId
 from arriero.core.request import CancelReason, Request
@@ -24,9 +25,10 @@ from arriero.engine.options import EngineOptions
 from arriero.kv.reuse import ReuseRules
 from arriero.record.journal_reader import read_lines
 from arriero.scheduler.draft import PrefillBudget
+from arriero.scheduler.policy_spec import PolicySpec
 from arriero.sim.replay import replay
 from arriero.sim.simulator import Cancellation, Message, Submission
-from arriero.testing.strategies import Pick, hypothesis_pick
+from arriero.testing.strategies import Pick, hypothesis_pick, pick_swap_rule
 from tests.equivalence.worlds import Kind, World, live_journal, simulated_journal
 
 Script: TypeAlias = Mapping[int, Sequence[int]]
@@ -36,6 +38,7 @@ KINDS: tuple[Kind, ...] = ("no_room", "interrupted", "one_bad", "all_bad")
 LIMIT = 48  # positions of one sequence
 LONG_LIMIT = 160  # where prefixes are reused: a follower waits for 32 rows and more
 SCOPES = (None, "a", "a", "a", "b")
+TENANTS = (None, "x", "x", "y")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,10 @@ def pick_messages(pick: Pick, count: int, horizon_us: int, script: Script, limit
             expires_at=at + 1000 * pick(0, 60) if pick(0, 4) == 4 else None,
             preloaded=preloaded,
             cache_scope=SCOPES[pick(0, len(SCOPES) - 1)],
+            priority=pick(0, 2) - 1,
+            deadline_at=at + 1000 * pick(0, 90) if pick(0, 2) == 2 else None,
+            start_by=at + 1000 * pick(0, 90) if pick(0, 7) == 7 else None,
+            tenant=TENANTS[pick(0, len(TENANTS) - 1)],
         )
         messages.append(Submission(request))
         if pick(0, 2) == 2:
@@ -135,6 +142,14 @@ def pick_reuse(pick: Pick, *, exact: bool) -> ReuseRules:
     )
 
 
+def pick_policy(pick: Pick, kinds: Kinds) -> PolicySpec:
+    """Any policy, mostly the usual one; waiting is worth as much as some steps take."""
+    words = [word for word in PolicyWord if kinds.reuse or word is not PolicyWord.LONGEST_MATCH]
+    number = pick(0, 2 * len(words) - 1)
+    word = words[number] if number < len(words) else PolicyWord.FCFS
+    return PolicySpec(word=word.value, ageing=1000 * pick(0, 40))
+
+
 def pick_world(pick: Pick, count: int, horizon_us: int, kinds: Kinds) -> World:
     """A memory so small that requests get in each other's way."""
     num_running, retained, limit = pick(2, 6), pick(0, 3) if kinds.reuse else 0, kinds.limit
@@ -142,7 +157,7 @@ def pick_world(pick: Pick, count: int, horizon_us: int, kinds: Kinds) -> World:
     num_cells = limit + pick(0, limit) if kinds.unified else limit * num_sequences
     cap = pick(3, 12)
     script = {number: [pick(0, 7) for _ in range(pick(0, 12))] for number in range(1, count + 1)}
-    return World(
+    world = World(
         memory=SyntheticOptions(
             num_sequences=num_sequences,
             num_rows=num_sequences + pick(3, 30),
@@ -160,11 +175,15 @@ def pick_world(pick: Pick, count: int, horizon_us: int, kinds: Kinds) -> World:
             published_pools=None if kinds.reuse else (None, True, False)[pick(0, 2)],
             retained=retained,
             reuse=pick_reuse(pick, exact=kinds.exact) if kinds.reuse else None,
+            policy=pick_policy(pick, kinds),
         ),
         messages=pick_messages(pick, count, horizon_us, script, limit),
         script=script,
         faults={pick(1, 200): KINDS[pick(0, 3)] for _ in range(pick(0, 8))},
     )
+    swap = pick_swap_rule(pick) if pick(0, 2) else None
+    swap_tokens, displaces = pick(0, 2 * limit), pick(0, 1) == 1
+    return replace(world, options=replace(world.options, swap=swap, swap_tokens=swap_tokens, displaces=displaces))
 
 
 def check_equal(world: World) -> bytes:
@@ -191,8 +210,13 @@ def test_hundreds_of_requests_give_the_same_journal_in_both_worlds(kinds: Kinds)
     for seed in range(6 if kinds.reuse else 3):
         pick = random.Random(f"{seed} {kinds.name}").randint
         world = pick_world(pick, 150 if kinds.reuse else 300, 600_000 if kinds.reuse else 1_500_000, kinds)
-        seen += check_equal(replace(world, faults={20 + 9 * index: KINDS[index % 4] for index in range(16)}))
+        options = world.options
+        if seed % 2 == 0:
+            options = replace(options, policy=PolicySpec(word="priority", ageing=20_000), displaces=True)
+        faults = {20 + 9 * index: KINDS[index % 4] for index in range(16)}
+        seen += check_equal(replace(world, options=options, faults=faults))
     words = ["cancel_observed", "timeout", "stop", "length", "no_room", "interrupted", "decode_failed", "rejected"]
+    words += ["displaced", "swapped_out", "swapped_in"]
     words += ["preempted"] if kinds.unified else []
     words += ["reused", "save", "restore", "tree", "host", "prefix", "answers"] if kinds.reuse else []
     words += ["copy", "running"] if kinds.reuse else []

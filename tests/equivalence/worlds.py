@@ -22,14 +22,15 @@ from arriero.core.plan import (
 from arriero.core.request import Request
 from arriero.engine.actor import Actor, Run, Settle, Wait
 from arriero.engine.engine import Engine
-from arriero.engine.inbox import AT_ONCE
+from arriero.engine.inbox import AT_ONCE, Recalibrate
 from arriero.engine.journal import Journal, describe
+from arriero.engine.observer import Observer
 from arriero.engine.options import EngineOptions
 from arriero.record.journal import JournalLines
 from arriero.record.lines import LineList
 from arriero.sim.composition import build_scheduler
 from arriero.sim.journal import journal_lines
-from arriero.sim.simulator import Cancellation, Message, Simulator, Submission, VirtualInbox
+from arriero.sim.simulator import Cancellation, Message, Recalibration, Simulator, Submission, VirtualInbox
 from arriero.testing.clock import ManualClock
 from arriero.testing.fakes import FaultyBackend, ScriptedBackend
 from arriero.testing.faults import Fault
@@ -63,9 +64,9 @@ class World:
         return min(count, self.memory.num_sequences - self.options.retained)
 
     def new_store(self) -> SyntheticStore | None:
-        """Where runs are saved, if the rules have room for it."""
-        reuse = self.options.reuse
-        return SyntheticStore() if reuse is not None and reuse.host_tokens else None
+        """Where runs are saved, and what preempted requests have computed, if either may be."""
+        reuse, swap = self.options.reuse, self.options.swap
+        return SyntheticStore() if swap is not None or (reuse is not None and reuse.host_tokens) else None
 
 
 class FaultSchedule:
@@ -113,30 +114,40 @@ class PlannedFaults(Fault):
             raise DecodeError(f"call {call} was told to fail", code="decode_failed")
 
 
-def live_journal(world: World) -> list[bytes]:
-    """The journal of the live actor: a third driver of its loop moves the clock by the cost of each step."""
+def live_journal(world: World, observers: Sequence[Observer] = (), *, host: int = 0) -> list[bytes]:
+    """The journal of the live actor: a third driver of its loop moves the clock by the cost of each step.
+
+    Args:
+        world: of the run.
+        observers: see what the journal sees.
+        host: microseconds that the engine takes between two steps, and as many of each step beside its decode call; the
+            simulator knows none.
+    """
     clock = ManualClock()
     faults = PlannedFaults(world.faults)
     backend = FaultyBackend(ScriptedBackend(world.script, options=world.memory, store=world.new_store()), faults)
     sink = LineList()
     journal = Journal(sink, JournalLines(), backend.limits, world.options)
-    engine = Engine(backend, world.options, observers=[journal], clock=clock)
+    engine = Engine(backend, world.options, observers=[journal, *observers], clock=clock)
     inbox = VirtualInbox(world.messages)
     _post(engine, inbox, 0)
     actor = engine._build(world.num_preloaded)
-    _drive(engine, actor, inbox, clock, faults)
+    _drive(engine, actor, inbox, clock, faults, host)
     num_retained = actor.scheduler.snapshot().kv.sequences_retained
     summary = actor.close(0, actor.executor.close(), None)
     assert len(summary.residual_sequences) == num_retained
     return sink.lines
 
 
-def _drive(engine: Engine, actor: Actor, inbox: VirtualInbox, clock: ManualClock, faults: PlannedFaults) -> None:
+def _drive(
+    engine: Engine, actor: Actor, inbox: VirtualInbox, clock: ManualClock, faults: PlannedFaults, host: int = 0
+) -> None:
     steps = actor.loop()
     need = next(steps)
     while True:
         match need:
             case Wait(until):
+                clock.advance(host)
                 _post(engine, inbox, clock())
                 if until is not AT_ONCE and not len(actor.inbox):
                     wakes = [each for each in (inbox.next_at(), until) if each is not None]
@@ -153,7 +164,8 @@ def _drive(engine: Engine, actor: Actor, inbox: VirtualInbox, clock: ManualClock
                 duration = COST.step_time(plan.shape)
                 outcome = actor.executor.run(plan)
                 clock.advance(duration)
-                actor.executor.counts.decode_ns = int(duration) * 1000  # its stopwatch stands still in virtual time
+                # its stopwatch stands still in virtual time
+                actor.executor.counts.decode_ns = int(duration - host) * 1000
                 need = steps.send(outcome)
 
 
@@ -169,19 +181,27 @@ def _post(engine: Engine, inbox: VirtualInbox, now: Time) -> None:
                 engine.cancel_submission(request_id, epoch, reason)
             case Cancellation(CancelEverything(reason)):
                 engine.cancel_all(reason)
+            case Recalibration(change):
+                engine._inbox.post(Recalibrate(change))
             case _:
                 raise AssertionError(message)
 
 
 def _submit(engine: Engine, request: Request) -> None:
-    left = None if request.expires_at is None else int(request.expires_at - request.arrival_at)
+    def after(at: Time | None) -> int | None:
+        return None if at is None else int(at - request.arrival_at) // 1000
+
     handle = engine.submit(
         request.prompt,
         request.max_tokens,
         request_id=request.request_id,
         end_tokens=request.end_tokens,
         min_tokens=request.min_tokens,
-        timeout_ms=None if left is None else left // 1000,
+        timeout_ms=after(request.expires_at),
+        queue_timeout_ms=after(request.start_by),
+        deadline_ms=after(request.deadline_at),
+        priority=request.priority,
+        tenant=request.tenant,
         arrival_at=request.arrival_at,
         preloaded=request.preloaded,
         session_id=request.session_id,

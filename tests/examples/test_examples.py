@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from arriero.core.ids import RequestId
+from arriero.core.request import Request
+from arriero.sim.user_policy import load_policy
+from arriero.testing.suites_policy import check_policy
+
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 SHOWS = {
@@ -13,6 +18,7 @@ SHOWS = {
     "custom_observer.py": ["6 requests ended by length", "4 decoding:", "1 decoding:"],
     "simulate_two_settings.py": ["no limit", "64"],
     "compare_two_policies.py": ["FirstComeFirstServed: mean TTFT", "ShortestPromptFirst: mean TTFT"],
+    "own_policy.py": ["simulated  3 5 8 12 40", "served     3 5 8 12 40"],
 }
 
 
@@ -45,3 +51,17 @@ def test_short_prompts_first_shortens_the_mean_wait() -> None:
     )
     arrival, shortest = (float(line.split()[-2]) for line in done.stdout.splitlines())
     assert shortest < 0.8 * arrival
+
+
+def test_ones_own_policy_is_found_by_its_name_and_conforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    make = load_policy("own_policy:ShortAnswersFirst")
+    check_policy(make)
+    request = Request(request_id=RequestId(1), prompt=(1,), max_tokens=100, arrival_at=7)
+    assert make().rank(request, 3) == (5_000_007, 3)
+
+
+def test_the_class_of_ones_own_policy_is_as_short_as_the_documents_say() -> None:
+    text = (EXAMPLES / "own_policy.py").read_text(encoding="utf-8")
+    own = text[text.index("class ShortAnswersFirst") : text.index("def simulated")]
+    assert len(own.strip().splitlines()) <= 20

@@ -12,8 +12,10 @@ from arriero.engine.actor import PHASES, Actor, ActorOptions, Answer, Run, Settl
 from arriero.engine.executor import Executor
 from arriero.engine.handle import RequestHandle, Result
 from arriero.engine.inbox import Cancel, Inbox, Submit
+from arriero.engine.interrupter import Interrupter
 from arriero.engine.observer import EngineSummary, Observers, StepRecord
 from arriero.engine.open_requests import OpenRequests
+from arriero.engine.step_control import StepControl
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
@@ -96,6 +98,7 @@ def one_life() -> list[str]:
         requests=OpenRequests(None),
         observers=Observers([Recorder(phases)]),
         clock=ManualClock(),
+        control=StepControl(Interrupter(backend.interrupt, None)),
     )
     for number in (1, 2):
         request = Request(request_id=RequestId(number), prompt=(5, 6), max_tokens=1 + 2 * number, arrival_at=0)

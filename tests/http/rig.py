@@ -15,7 +15,9 @@ from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.core.events import Event, Queued
 from arriero.core.plan import Row
+from arriero.engine.actor import Clock, monotonic_us
 from arriero.engine.engine import Engine
+from arriero.engine.explain_book import ExplainBook
 from arriero.engine.handle import RequestHandle, Result
 from arriero.engine.observer import EngineSummary, StepRecord
 from arriero.engine.options import EngineOptions
@@ -331,6 +333,9 @@ async def serving(
     log_rows: bool = True,
     stop: Callable[[], None] = lambda: None,
     placement: Placement | None = None,
+    clock: Clock = monotonic_us,
+    engine_options: EngineOptions | None = None,
+    policy: str = "fcfs",
     **options: Json,
 ) -> AsyncGenerator[Rig]:
     """A server on a scripted backend (or a synthetic one), greedy unless a request says otherwise."""
@@ -342,10 +347,19 @@ async def serving(
     )
     backend = FaultyBackend(inner, *faults)
     witness, metrics = Witness(), Metrics()
+    book = ExplainBook(tell=metrics.observe_story)
     engine = CountingEngine(
         backend,
-        EngineOptions(backlog=backlog, check=True, stream_high_water=stream_high_water, reuse=reuse, retained=retained),
-        observers=[metrics, witness],
+        replace(
+            engine_options or EngineOptions(),
+            backlog=backlog,
+            check=True,
+            stream_high_water=stream_high_water,
+            reuse=reuse,
+            retained=retained,
+        ),
+        observers=[metrics, book, witness],
+        clock=clock,
     )
     vocabulary: Vocabulary = PieceVocabulary(pieces)
     service = Service(
@@ -359,8 +373,10 @@ async def serving(
         metrics=metrics,
         page=MetricsPage(metrics, PageOptions(model="test-model", info={"version": "0"}, settings={})),
         request_log=witness if log_rows else None,
+        book=book,
         config={"ctx_size": 512},
         stop=stop,
+        policy=policy,
         no_reuse=no_reuse if no_reuse or reuse else "off",
         flush=flush,
     )

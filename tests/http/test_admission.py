@@ -125,6 +125,45 @@ async def test_c3_the_limit_that_is_named_is_the_sequences_own() -> None:
         assert "512" not in body["error"]["message"]
 
 
+@pytest.mark.parametrize(("unified", "limit", "status"), [(True, 512, 200), (False, 128, 400)])
+async def test_c2_a_prompt_is_held_to_what_one_sequence_has_and_both_numbers_are_shown(
+    unified: bool,  # noqa: FBT001
+    limit: int,
+    status: int,
+) -> None:
+    async with serving(sizes=dataclasses.replace(SMALL, unified=unified)) as rig:
+        call, body = await rig.ask(TEXT, text("x" * 300, max_tokens=1))
+        assert call.status == status
+        if status == 400:
+            assert body["error"]["code"] == "context_length_exceeded"
+            assert str(limit) in body["error"]["message"]
+        _, models = await rig.ask("/v1/models", method="GET")
+        assert models["data"][0]["max_model_len"] == limit
+        _, state = await rig.ask("/debug/state", method="GET")
+        assert state["engine"]["scheduler"]["kv"]["num_cells"] == 512
+        await rig.idle()
+
+
+async def test_b11_a_newcomer_waits_and_the_running_stream_is_what_it_is_alone() -> None:
+    async with serving(synthetic=True, sizes=ONE_SLOT) as rig:
+        alone = await rig.call(CHAT, chat("one", stream=True, max_tokens=40)).rest()
+    valve = Valve()
+    async with serving(synthetic=True, sizes=ONE_SLOT, faults=[valve]) as rig:
+        first = rig.call(CHAT, chat("one", stream=True, max_tokens=40))
+        await steady(rig, valve, 1)
+        second = rig.call(CHAT, chat("two", max_tokens=3))
+        await steady(rig, valve, 2)
+        valve.open()
+        together = await first.rest()
+        assert text_of_chat(events_of(together)) == text_of_chat(events_of(alone))
+        assert len(text_of_chat(events_of(together))) == 40
+        await second.rest()
+        assert second.status == 200
+        await rig.idle()
+        one, two = rig.witness.results
+        assert one.finished_at <= (two.admitted_at or 0)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_c5_prompt_and_answer_share_the_context(stream: bool) -> None:  # noqa: FBT001
     async with serving() as rig:

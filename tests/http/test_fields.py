@@ -1,5 +1,7 @@
 """Every field of the public interface is honoured, or answered with a 400 that names it."""
 
+import codecs
+import json
 from pathlib import Path
 from typing import get_type_hints
 
@@ -319,3 +321,36 @@ def test_a_seed_of_64_bits_is_folded_into_32() -> None:
 def test_the_page_of_the_api_names_every_field(body: type, root: Path) -> None:
     page = (root / "docs" / "http-api.md").read_text(encoding="utf-8")
     assert [name for name in get_type_hints(body) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT, "/completion"])
+async def test_a_byte_order_mark_before_a_body_is_no_part_of_it(path: str) -> None:
+    bodies = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/completion": {"prompt": "x", "decode_budget": 1}}
+    async with serving() as rig:
+        call, _ = await rig.ask(path, raw=codecs.BOM_UTF8 + json.dumps(bodies[path]).encode())
+        assert call.status == 200
+        call, body = await rig.ask(path, raw=codecs.BOM_UTF8 * 2 + json.dumps(bodies[path]).encode())
+        assert call.status == 400
+        assert "not valid JSON" in body["error"]["message"]
+        call, body = await rig.ask(path, raw=json.dumps(bodies[path]).encode("utf-16"))
+        assert call.status == 400
+        assert "not valid UTF-8" in body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "message"),
+    [
+        ({"mode": 5}, "sampling.mode: expected `str`, got `int`"),
+        ({"temperature": "hot"}, "sampling.temperature: expected `float`, got `str`"),
+        ({"top_k": 1.5}, "sampling.top_k: expected `int`, got `float`"),
+        ({"heat": 1}, "sampling.heat: object contains unknown field `heat`"),
+        ({"top_k": 2**40}, "sampling.top_k: expected `int` <= 2147483647"),
+    ],
+)
+async def test_a_mistake_in_native_sampling_names_the_field_in_our_words(sampling: Json, message: str) -> None:
+    async with serving() as rig:
+        body = {"prompt": "x", "decode_budget": 1, "sampling": sampling}
+        call, answer = await rig.ask("/completion", body)
+        assert (call.status, answer["error"]["code"]) == (422, "invalid_sampling")
+        assert answer["error"]["message"] == message
+        assert answer["error"]["param"] == message.partition(":")[0]

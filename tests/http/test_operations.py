@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from arriero.engine.options import EngineOptions
 from arriero.http.exposition import MetricsPage, PageOptions
 from arriero.http.metric_names import LLAMACPP, NATIVE, VLLM, Kind
 from arriero.http.metrics import Metrics
@@ -32,7 +33,7 @@ async def test_r5_health_and_metrics_answer_while_a_decode_call_holds_the_engine
 
 async def test_a16_work_without_steps_is_stuck_and_not_merely_busy() -> None:
     valve = Valve()
-    async with serving(faults=[valve], stuck_after_s=0.0) as rig:
+    async with serving(faults=[valve], engine_options=EngineOptions(stuck_after_s=0.0)) as rig:
         call = rig.call(CHAT, chat(max_tokens=5))
         await steady(rig, valve, 1)
         health, body = await rig.ask("/health", method="GET")
@@ -104,6 +105,7 @@ async def test_the_debug_pages_show_configuration_and_state() -> None:
         _, state = await rig.ask("/debug/state", method="GET")
         assert state["engine"]["scheduler"]["kv"]["num_cells"] == 512
         assert state["door"]["in_flight"] == 0
+        assert state["tasks"] >= 1
 
 
 @pytest.mark.parametrize(

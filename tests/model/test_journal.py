@@ -9,13 +9,14 @@ from arriero.backend.context import ContextOptions
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.engine.engine import Engine
+from arriero.engine.explain_book import ExplainBook
 from arriero.engine.observer import StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement, Shared
 from arriero.record.journal_reader import read_lines
 from arriero.sim.replay import replay
 from tests.model.conftest import MakeBackend
-from tests.unit.engine.journals import AtEachStep, engine_with_journal
+from tests.unit.engine.journals import AtEachStep, engine_with_journal, explained
 
 pytestmark = pytest.mark.model
 
@@ -76,8 +77,8 @@ def test_thirty_requests_with_cancels_are_replayed(
             unified=unified,
         )
     )
-    cancels = canceller(rng)
-    engine, journal = engine_with_journal(backend, EngineOptions(exact=exact, check=True), [cancels])
+    cancels, book = canceller(rng), ExplainBook()
+    engine, journal = engine_with_journal(backend, EngineOptions(exact=exact, check=True), [cancels, book])
     cancels.cancel = engine.cancel
 
     async def main() -> None:
@@ -94,3 +95,9 @@ def test_thirty_requests_with_cancels_are_replayed(
     assert (report.runs, report.unfinished, report.requests) == (1, 0, NUM_REQUESTS)
     assert report.cancels > 0
     assert b'"cancel_observed"' in b"".join(lines)
+    told = explained(lines).requests
+    assert len(told) == NUM_REQUESTS
+    for each in told:
+        assert book.find(each.request_id) == each
+        assert each.split.total == each.total
+        assert min(each.split.values) >= 0

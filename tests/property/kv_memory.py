@@ -46,10 +46,11 @@ class Memory:
             case MoveSequence(source, sequence):
                 self._fill(sequence, self.sequences.pop(source, ("", ())))
             case SaveSequence(sequence, key, length, scope, tokens):
-                if key in self.keys or self._taken(self.sequences.get(sequence), length) != (scope, tokens):
+                held = self._taken(self.sequences.get(sequence), length)
+                if key in self.keys or (tokens and held != (scope, tokens)):
                     raise IllegalOpError(op)
                 self.keys.add(key)
-                self.saved[key] = (scope, tokens)
+                self.saved[key] = held
             case RestoreSequence(sequence, key, length):
                 self._fill(sequence, self._taken(self.saved.get(key), length))
             case ForgetSaved(key):

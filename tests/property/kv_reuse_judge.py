@@ -17,7 +17,7 @@ from arriero.core.ids import SequenceId
 from arriero.kv.cells import CellManager
 from arriero.kv.protocol import PrefixHit, Shortage, Started
 from arriero.testing.strategies import Pick
-from tests.property.kv_memory import Cells, Memory
+from tests.property.kv_memory import Cells, Memory, Text
 from tests.property.kv_reuse_model import Life, ModelRun, WorldSetup, begins, common, usable_of
 
 
@@ -33,7 +33,8 @@ class ReuseJudge:
     told: Counter[str] = field(default_factory=Counter)
     lives: dict[int, Life] = field(default_factory=dict)
     runs: dict[int, ModelRun] = field(default_factory=dict)  # on ids, running and retained
-    host: dict[int, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    host: dict[int, Text] = field(default_factory=dict)
+    private: dict[int, Text] = field(default_factory=dict)  # in the host store too, and for one request each
     uses: dict[int, tuple[KvOp, ModelRun | None]] = field(default_factory=dict)
     pending: list[KvOp] = field(default_factory=list)
     texts: list[tuple[int, ...]] = field(default_factory=list)
@@ -41,7 +42,7 @@ class ReuseJudge:
 
     def __post_init__(self) -> None:
         self.layout, self.rules = self.setup.layout, self.setup.rules
-        self.kv = CellManager(self.layout, reuse=self.rules)
+        self.kv = CellManager(self.layout, reuse=self.rules, swap_tokens=self.setup.swap_tokens)
         self.memory, self.cells = Memory(), Cells(unified=self.layout.unified)
         self.quarantined: set[int] = set()
         self.resting: set[int] = set()
@@ -66,6 +67,9 @@ class ReuseJudge:
         assert usage.sequences_free == free
         assert figures is not None
         assert figures is self.kv.reuse_figures()
+        num_private = sum(len(text) for _, text in self.private.values())
+        assert usage.swapped_tokens == num_private <= self.setup.swap_tokens
+        assert num_private + figures.host_tokens <= max(self.setup.swap_tokens, self.rules.host_tokens)
         assert (figures.retained_runs, figures.host_runs) == (len(retained), len(self.host))
         assert figures.host_tokens == sum(len(text) for _, text in self.host.values()) <= self.rules.host_tokens
         counts = Counter(cell for each in self.cells.of.values() for cell in each)
@@ -92,7 +96,7 @@ class ReuseJudge:
             assert self.memory.tokens(sequence) == tuple(life.known[: life.num_computed])
         for sequence, run in self.runs.items():
             assert not run.is_retained or self.memory.sequences[sequence] == (run.scope, run.visible)
-        assert self.memory.saved == self.host
+        assert self.memory.saved == {**self.host, **self.private}
         assert set(self.memory.sequences) <= set(self.cells.of) | self.quarantined
 
     def check_lookup(self, hit: PrefixHit, prompt: tuple[int, ...], scope: str | None, limit: int) -> None:
@@ -140,7 +144,8 @@ class ReuseJudge:
             started.prefix in {PrefixSource.TREE, PrefixSource.RUNNING} and sequence not in self.runs
         )
         restores = [op for op in ops if isinstance(op, RestoreSequence)]
-        assert bool(restores) == (started.prefix in {PrefixSource.HOST, PrefixSource.DISK})
+        is_saved = started.prefix in {PrefixSource.HOST, PrefixSource.DISK}
+        assert bool(restores) == (is_saved or started.num_swapped_in > 0)
         if resident is None:
             return
         free = [

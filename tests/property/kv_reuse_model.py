@@ -42,6 +42,7 @@ class WorldSetup:
     rules: ReuseRules
     refusals: int  # one operation in so many is refused; 0: none
     adopted: tuple[SavedRun, ...] = ()
+    swap_tokens: int = 0
 
 
 def pick_world(pick: Pick) -> WorldSetup:
@@ -72,6 +73,7 @@ def pick_world(pick: Pick) -> WorldSetup:
         rules=rules,
         refusals=pick(5, 30) if pick(0, 1) else 0,
         adopted=tuple(SavedRun(SavedKey(3 * i + 2), "a", text) for i, text in enumerate(texts)),
+        swap_tokens=pick(0, 50) if pick(0, 2) else 0,
     )
 
 

@@ -78,17 +78,18 @@ class ReuseWorld(ReuseJudge):
         # A saved run comes back whole: it may be too long for what is free.
         may_lack_room = isinstance(hit, RunHit) and hit.is_saved and self.layout.unified and not started.num_cached
         assert not is_fresh or may_lack_room or started.num_cached == hit.num_tokens
-        self._begin(started, prompt, scope, num_known, order)
+        known = [*prompt, *(self.pick(0, 1) for _ in range(num_answered))]
+        self._begin(started, prompt, scope, known, order)
 
     def _begin(
         self,
         started: Started,
         prompt: tuple[int, ...],
         scope: str | None,
-        num_known: int,
+        known: list[int],
         order: list[SequenceId | None],
     ) -> None:
-        sequence, cached = started.sequence_id, started.num_cached
+        sequence, cached, there = started.sequence_id, started.num_cached, started.num_there
         self.num_started += 1
         assert sequence not in self.lives
         assert sequence not in self.quarantined
@@ -108,13 +109,12 @@ class ReuseWorld(ReuseJudge):
         elif scope is not None:
             run = self.runs[sequence] = ModelRun(scope, prompt)
         if run is not None:
-            run.is_under_way = self.rules.follows and not self.rules.per_session and cached < len(prompt)
-        self.cells.grow(sequence, num_known - len(self.cells.of.get(sequence, [])))
-        known = [*prompt, *(self.pick(0, 1) for _ in range(num_known - len(prompt)))]
-        self.lives[sequence] = Life(scope, known, len(prompt), cached, run)
+            run.is_under_way = self.rules.follows and not self.rules.per_session and there < len(prompt)
+        self.cells.grow(sequence, len(known) - len(self.cells.of.get(sequence, [])))
+        self.lives[sequence] = Life(scope, known, len(prompt), there, run)
         if sequence not in self.broken:
-            assert self.memory.tokens(sequence) == prompt[:cached], "the memory does not hold what need not be computed"
-            assert not cached or self.memory.sequences[sequence][0] == scope, "reuse crosses a scope"
+            assert self.memory.tokens(sequence) == tuple(known[:there]), "it does not hold what need not be computed"
+            assert not there or self.memory.sequences[sequence][0] == (scope or "nobody"), "reuse crosses a scope"
 
     def prefill(self) -> None:
         """A chunk of each prompt, or of some."""
@@ -276,7 +276,8 @@ class ReuseWorld(ReuseJudge):
             self._follow(op)
             if isinstance(op, RestoreSequence) and self.layout.unified:
                 free = self.layout.num_cells - len(self.cells.held(set(self.cells.of)))
-                assert len(self.host[op.key][1]) <= free, "a saved run comes back whole, and is trimmed then"
+                saved = self.host.get(op.key) or self.private[op.key]
+                assert len(saved[1]) <= free, "a saved run comes back whole, and is trimmed then"
             self.cells.apply(op)
             may_refuse = self.setup.refusals and not isinstance(op, ForgetSaved)
             is_refused = bool(may_refuse) and self.pick(1, self.setup.refusals) == self.setup.refusals
@@ -326,6 +327,7 @@ class ReuseWorld(ReuseJudge):
                     del self.cells.of[op.sequence_id]
             elif isinstance(op, SaveSequence):
                 self.host.pop(op.key, None)
+                self.private.pop(op.key, None)
             elif (
                 sequence is not None
                 and use is not None

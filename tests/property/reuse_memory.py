@@ -40,12 +40,14 @@ class TokenMemory:
 
     Attributes:
         unified: whether a copy shares cells.
+        private: keys of saved sequences that nobody may find.
         counts: operations that were done.
     """
 
     unified: bool
     held: dict[int, list[Cell]] = field(default_factory=dict[int, list[Cell]])
     saved: dict[int, list[Cell]] = field(default_factory=dict[int, list[Cell]])
+    private: set[int] = field(default_factory=set[int])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def of(self, sequence_id: int) -> list[Cell]:
@@ -70,13 +72,16 @@ class TokenMemory:
             case SaveSequence(sequence_id, key, length):
                 assert key not in self.saved, f"{op}: the key is in use"
                 assert 0 < length <= len(self.of(sequence_id)), f"{op} of {len(self.of(sequence_id))} positions"
-                assert op.tokens == tuple(cell.token for cell in self.of(sequence_id)[:length]), op
+                assert not op.tokens or op.tokens == tuple(cell.token for cell in self.of(sequence_id)[:length]), op
+                assert op.tokens or length == len(self.of(sequence_id)), f"{op}: a part is swapped out"
                 self.saved[key] = [cell.again() for cell in self.of(sequence_id)[:length]]
+                self.private |= set() if op.tokens else {key}
             case RestoreSequence(sequence_id, key, length):
                 assert key in self.saved, f"{op}: nothing is saved there"
                 self._fill(op, sequence_id, self.saved[key], length, shared=False)
             case ForgetSaved(key):
                 self.saved.pop(key, None)
+                self.private.discard(key)
 
     def compute(self, plan: BatchPlan, spared: set[int | None]) -> None:
         """The rows of a step, without those of some sequences."""
@@ -91,11 +96,16 @@ class TokenMemory:
                     for position, token in enumerate(row.tokens, start=row.start)
                 ]
 
-    def check_start(self, sequence_id: int, request: Request, known: tuple[int, ...], *, keeps_answers: bool) -> None:
-        """What a request starts from is the beginning of what it knows, and may be seen by it."""
+    def check_start(
+        self, sequence_id: int, request: Request, known: tuple[int, ...], *, keeps_answers: bool, is_own: bool
+    ) -> None:
+        """What a request starts from is the beginning of what it knows, and may be seen by it, or was its own."""
         cells = self.of(sequence_id)
         assert [cell.token for cell in cells] == list(known[: len(cells)]), "it starts from another text"
         for cell in cells:
+            if is_own:
+                assert cell.scope == request.cache_scope, "it got somebody else's"
+                continue
             assert cell.scope == request.cache_scope is not None, "a prefix crossed a cache scope"
             assert keeps_answers or not cell.is_decoded, "a decoded position was reused"
 

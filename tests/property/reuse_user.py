@@ -45,6 +45,7 @@ from arriero.testing.strategies import (
     SCOPES,
     Pick,
     SchedulerSetup,
+    pick_change,
     pick_prompt,
     pick_request,
 )
@@ -124,7 +125,12 @@ class ReuseUser:
         self._hear(tended.events)
         if action is RetainedAction.ERASE:
             assert not self.scheduler.snapshot().kv.retained_cells
-            assert not self.memory.saved
+            assert self.memory.saved.keys() <= self.memory.private, "what nobody can find is nobody's to erase"
+
+    def recalibrate(self) -> None:
+        """Say that steps take otherwise than they did, where anybody knows what they take."""
+        if self.setup.limits.cost is not None:
+            self._hear(self.scheduler.recalibrate(pick_change(self.pick), self.now))
 
     def step(self) -> BatchPlan:
         """Plan, and commit what the step came to."""
@@ -156,7 +162,9 @@ class ReuseUser:
         self._hear(self.scheduler.close(self.now))
         left = [each for each, cells in self.memory.held.items() if cells and each not in self.lost]
         assert not left, f"something was left behind on {left}"
-        assert self.scheduler.snapshot().kv.active_cells == self.scheduler.snapshot().kv.retained_cells == 0
+        kv = self.scheduler.snapshot().kv
+        assert kv.active_cells == kv.retained_cells == kv.swapped_tokens == 0
+        assert not self.memory.private, "something is kept for requests that have ended"
         self.pick = pick
 
     # ── what is heard and seen ──────────────────────────────────────────────────────────────────────────────────────
@@ -183,6 +191,7 @@ class ReuseUser:
                     assert life.sequence == event.sequence_id
                     life.sequence = None
                     self.told["preempted"] += 1
+                    self.told["swapped out"] += event.swapped
                 case Finished():
                     self._finished(event)
                 case _ if isinstance(event, KvOp):
@@ -198,7 +207,7 @@ class ReuseUser:
             if isinstance(op, DropSequence):
                 self.lost.add(op.sequence_id)
             self.told[f"refused {type(op).__name__}"] += 1
-        elif isinstance(op, SaveSequence) or self._is_sound(op):
+        elif (isinstance(op, SaveSequence) and op.tokens) or self._is_sound(op):
             self.memory.apply(op)
 
     def _is_sound(self, op: KvOp) -> bool:
@@ -217,14 +226,21 @@ class ReuseUser:
         life.sequence = event.sequence_id
         assert (event.prefix is None) == (event.num_cached == 0)
         assert event.num_matched >= event.num_cached or event.resumed
-        assert event.num_cached < len(life.known)
+        num_there = event.num_cached + event.num_swapped_in
+        assert num_there < len(life.known)
+        assert not event.num_swapped_in or (event.resumed and not event.num_cached)
         if not self.refused:
             held = self.memory.of(event.sequence_id)
-            assert len(held) == event.num_cached, f"{event.num_cached} cached tokens, {len(held)} in memory"
+            assert len(held) == num_there, f"{num_there} tokens are there, {len(held)} in memory"
             self.memory.check_start(
-                event.sequence_id, event.request, life.known, keeps_answers=self.reuse.keeps_answers
+                event.sequence_id,
+                event.request,
+                life.known,
+                keeps_answers=self.reuse.keeps_answers,
+                is_own=event.num_swapped_in > 0,
             )
         self.told[f"from {event.prefix}"] += 1
+        self.told["swapped in"] += event.num_swapped_in > 0
         self.told[str(event.source)] += 1
 
     def _finished(self, event: Finished) -> None:

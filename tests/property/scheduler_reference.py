@@ -19,16 +19,20 @@ from arriero.core.events import (
     DropSequence,
     Event,
     Finished,
+    ForgetSaved,
     KvOp,
     Preempted,
     Queued,
     Rejected,
+    RestoreSequence,
+    SaveSequence,
     TokenEmitted,
     harmed_sequence,
 )
 from arriero.core.plan import BatchPlan, DecodeRow, Failed, Interrupted, NoRoom, Row, Sampled, StepOutcome
 from arriero.core.request import Request
 from arriero.testing.strategies import SchedulerSetup
+from tests.property.scheduler_swaps import Outside
 
 Short = tuple[object, ...]
 
@@ -41,7 +45,10 @@ def shorten(event: Event) -> Short:  # noqa: PLR0911 - a table
         case Rejected(request):
             return ("rejected", request.request_id)
         case Admitted():
-            return ("admitted", event.request.request_id, event.sequence_id, event.previous_request_id, event.resumed)
+            return (
+                "admitted", event.request.request_id, event.sequence_id, event.previous_request_id, event.resumed,
+                event.num_swapped_in,
+            )  # fmt: skip
         case TokenEmitted():
             return ("token", event.request_id, event.sequence_id, event.token, event.index)
         case CancelObserved():
@@ -49,12 +56,31 @@ def shorten(event: Event) -> Short:  # noqa: PLR0911 - a table
         case CancelIgnored():
             return ("ignored", event.request_id, event.epoch, event.cause.value)
         case Preempted():
-            return ("preempted", event.request_id, event.sequence_id, event.cause.value, event.num_computed)
+            return (
+                "preempted",
+                event.request_id,
+                event.sequence_id,
+                event.cause.value,
+                event.num_computed,
+                event.swapped,
+            )
         case Finished():
             why = None if event.cancel_reason is None else event.cancel_reason.value
             return ("finished", event.request.request_id, event.reason.value, event.sequence_id, why)
+        case _:
+            return _shorten_op(event)
+
+
+def _shorten_op(event: Event) -> Short:
+    match event:
         case DropSequence(sequence_id):
             return ("drop", sequence_id)
+        case SaveSequence(sequence_id, key, length, "", ()):
+            return ("save", sequence_id, key, length)
+        case RestoreSequence(sequence_id, key, length):
+            return ("restore", sequence_id, key, length)
+        case ForgetSaved(key):
+            return ("forget", key)
         case _:
             return ("unexpected", event)
 
@@ -109,9 +135,11 @@ class Reference:
     is_closed: bool = False
     prefill_next: bool = True
     said: list[Short] = field(default_factory=list)
+    outside: Outside = field(init=False)
 
     def __post_init__(self) -> None:
-        """All ids are free."""
+        """All ids are free, and nothing is kept outside."""
+        self.outside = Outside(self.setup)
         for each in range(self.setup.layout.num_sequences):
             preloaded = self.setup.num_preloaded is not None and each < self.setup.num_preloaded
             self.pools[each] = "1 preloaded" if preloaded else "4 idle"
@@ -173,9 +201,10 @@ class Reference:
         """What the step did to each row, in the order of rows, then failures, then refusals."""
         self.said = []
         match outcome:
-            case NoRoom() if len(self.running) > 1:
+            case NoRoom(refused=refused) if len(self.running) > 1:
                 self.is_closed = True
-                self._preempt(self._victim(self.running), "no_room")
+                victim = self._victim(self.running)
+                self._preempt(victim, "no_room", swaps=victim.sequence not in {harmed_sequence(op) for op in refused})
             case NoRoom():
                 self._fail([plan.rows[0].sequence_id])
             case Interrupted():
@@ -266,7 +295,8 @@ class Reference:
         self._start(blocked=yielded, growing=len(rows))
         budget = self.setup.limits.budget
         left_in_step = self._step_cap()
-        for life in self.running:
+        answers = [life for life in self.running if life.answer and life.computed == len(life.known) - 1]
+        for life in (*answers, *(life for life in self.running if life not in answers)):
             if not life.decodes:
                 left_in_batch = self.setup.limits.num_rows - sum(row[2] for row in rows)
                 caps = [left_in_batch, left_in_step]
@@ -320,7 +350,8 @@ class Reference:
                 life.decodes and self.setup.layout.unified and self.cells(len(rows)) + 1 > self.setup.layout.num_cells
             ):
                 planned = [row[0] for row in rows]
-                self._preempt(self._victim([other for other in self.running if other not in planned]), "no_room")
+                victim = self._victim([other for other in self.running if other not in planned])
+                self._preempt(victim, "no_room", swaps=True)
                 yielded = True
             if life.decodes:
                 rows.append((life, life.computed, 1, "decode"))
@@ -340,10 +371,13 @@ class Reference:
                 return
             _, sequence = min(usable)
             del self.pools[sequence]
-            life.sequence, life.computed, life.has_answered_here = sequence, 0, False
+            life.computed, said = self.outside.bring_back(life.number, sequence)
+            self.said += said
+            life.sequence, life.has_answered_here = sequence, False
             self.running.append(life)
             request_id = life.request.request_id
-            self.said.append(("admitted", request_id, sequence, self.owners.get(sequence), life.was_preempted))
+            previous = self.owners.get(sequence)
+            self.said.append(("admitted", request_id, sequence, previous, life.was_preempted, life.computed))
             self.owners[sequence] = request_id
 
     def _usable(self) -> list[tuple[str, int]]:
@@ -388,13 +422,17 @@ class Reference:
         if sequence is not None:
             self.is_closed = False
             self._give_back(life, "resting" if reason == "cancelled" else "done")
+        self.said += self.outside.drop(life.number)
         self.said.append(("finished", life.request.request_id, reason, sequence, why))
 
-    def _preempt(self, life: Life, cause: str) -> None:
+    def _preempt(self, life: Life, cause: str, *, swaps: bool = False) -> None:
         sequence, computed = life.sequence, life.computed
+        assert sequence is not None
+        kept = self.outside.keep(life.number, sequence, computed, len(life.request.prompt)) if swaps else []
+        self.said += kept
         self._give_back(life, "3 completed")
         life.sequence, life.computed, life.was_preempted = None, 0, True
-        self.said.append(("preempted", life.request.request_id, sequence, cause, computed))
+        self.said.append(("preempted", life.request.request_id, sequence, cause, computed, bool(kept)))
 
     def _give_back(self, life: Life, pool: str) -> None:
         assert life.sequence is not None

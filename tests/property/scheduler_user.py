@@ -101,7 +101,8 @@ class SchedulerUser:
         self.pick = pick
         assert not self.scheduler.has_work, "requests are left that never end"
         assert self.witness.num_queued == self.witness.num_ended
-        assert self.scheduler.snapshot().kv.active_cells == 0
+        assert self.scheduler.snapshot().kv.active_cells == self.scheduler.snapshot().kv.swapped_tokens == 0
+        assert not self.witness.outside, "something is kept for requests that have ended"
 
     def can_go_on(self) -> bool:
         """Whether a sequence id will ever be free; only quarantine and the gates' pools can take them all."""

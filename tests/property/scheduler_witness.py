@@ -11,9 +11,12 @@ from arriero.core.events import (
     DropSequence,
     Event,
     Finished,
+    ForgetSaved,
     Preempted,
     Queued,
     Rejected,
+    RestoreSequence,
+    SaveSequence,
     TokenEmitted,
     harmed_sequence,
 )
@@ -31,6 +34,7 @@ class Seen:
     answer: list[int] = field(default_factory=list)
     sequence: int | None = None
     ended: bool = False
+    answers: bool = False  # it has said something since it got its slot
 
 
 @dataclass
@@ -43,6 +47,7 @@ class Witness:
     resting: set[int] = field(default_factory=set)  # freed by a cancel in the step being planned
     given: list[tuple[int, int]] = field(default_factory=list)  # (request id, token) that outcomes gave
     dropped: int | None = None  # cleared by the event before this one
+    outside: dict[int, int] = field(default_factory=dict)  # positions by key
     num_queued: int = 0
     num_ended: int = 0
     num_steps: int = 0
@@ -73,9 +78,26 @@ class Witness:
                     self._finished(event, cleared)
                 case Rejected():
                     assert event.error.args[0]
+                case SaveSequence() | RestoreSequence() | ForgetSaved():
+                    self._swapped(event)
                 case _:
                     pass
         assert self.dropped is None, "a sequence was cleared and nobody was told why"
+
+    def _swapped(self, event: SaveSequence | RestoreSequence | ForgetSaved) -> None:
+        """Whole sequences go out, and come back as they were; the room is never exceeded."""
+        match event:
+            case SaveSequence(sequence_id, key, length):
+                assert key not in self.outside
+                assert 0 < length == self.memory[sequence_id]
+                self.outside[key] = length
+            case RestoreSequence(sequence_id, key, length):
+                assert self.memory.get(sequence_id, 0) == 0
+                assert self.outside[key] == length
+                self.memory[sequence_id] = length
+            case ForgetSaved(key):
+                del self.outside[key]
+        assert sum(self.outside.values()) <= self.setup.swap_tokens
 
     def look_at(self, plan: BatchPlan, now: float) -> None:
         """Check a plan after its events were heard."""
@@ -128,8 +150,9 @@ class Witness:
         assert life is waiting[-1 if self.setup.reversed_policy else 0], "somebody was overtaken"
         assert event.sequence_id not in {each.sequence for each in self.alive()}
         assert event.sequence_id not in self.resting, "freed by a cancel in this very step"
-        assert self.memory.get(event.sequence_id, 0) == 0, "handed out before it was cleared"
-        life.sequence = event.sequence_id
+        assert self.memory.get(event.sequence_id, 0) == event.num_swapped_in, "handed out before it was cleared"
+        assert not event.num_swapped_in or event.resumed
+        life.sequence, life.answers = event.sequence_id, False
 
     def _token(self, event: TokenEmitted) -> None:
         life = self.seen[event.request_id]
@@ -137,6 +160,7 @@ class Witness:
         assert (event.sequence_id, event.index) == (life.sequence, len(life.answer))
         assert not (event.token in life.request.end_tokens and event.index >= life.request.min_tokens)
         life.answer.append(event.token)
+        life.answers = True
 
     def _finished(self, event: Finished, cleared: int | None) -> None:
         life = self.seen[event.request.request_id]
@@ -166,7 +190,7 @@ class Witness:
             each.sequence
             for each in self.alive()
             if each.sequence is not None
-            and each.answer
+            and each.answers
             and self.memory.get(each.sequence, 0) == len(each.request.prompt) + len(each.answer) - 1
         }
         planned = {row.sequence_id for row in plan.rows if isinstance(row, DecodeRow)}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from arriero.backend.protocol import BackendLimits
 from arriero.costmodel.passes import PassRules
 from arriero.costmodel.terms import TERMS, PassCosts
-from arriero.lab.calibration import rules_of
+from arriero.engine.pass_rules import rules_of
 from arriero.lab.fit import fit_passes, step_amounts
 from arriero.lab.nonnegative import Floats, solve_nonnegative
 from arriero.lab.shapes import Design

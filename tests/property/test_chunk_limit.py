@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from arriero.core.option_kinds import Threads
 from arriero.costmodel.calibrated import CalibratedCost, HostCosts, Outside, ValidRange
-from arriero.costmodel.chunk_limit import rows_within, with_chunk
+from arriero.costmodel.chunk_limit import most_within, rows_within, rows_worth, with_chunk
+from arriero.costmodel.chunk_times import ChunkTimes
 from arriero.costmodel.passes import PassRules, Stretch
 from arriero.costmodel.terms import TERMS, PassCosts
 
@@ -108,3 +109,84 @@ def test_a_target_is_met_whatever_a_row_costs() -> None:
         cost = replace(COST, passes={1: terms}, host=HostCosts(), rules=pooled)
         assert cost.time(decodes(4)) == 20_000
         assert rows_within(cost, decodes(4), Stretch(4, 0, 9000, wants_logits=True), limit=120_000) == expected
+
+
+@given(
+    st.sets(st.integers(0, 6), max_size=5),
+    st.integers(0, 1000),
+    st.integers(1, 600),
+    st.one_of(costs, st.just(STEEP)),
+    st.sampled_from([32, 64, 512]),
+    st.booleans(),
+)
+def test_times_of_a_chunk_are_those_of_the_step_and_never_less(
+    ids: set[int],
+    start: int,
+    wanted: int,
+    terms: PassCosts,
+    micro_batch: int,
+    unified: bool,  # noqa: FBT001
+) -> None:
+    cost = replace(
+        COST, passes={1: terms}, rules=PassRules(micro_batch=micro_batch, unified=unified, stream_cells=4096)
+    )
+    own, others = 3, sorted(ids - {3})
+    rows = [Stretch(each, 300 + each, 1, wants_logits=True) for each in others]
+    chunk = Stretch(own, start, wanted, wants_logits=True)
+    times = ChunkTimes(cost, rows, chunk, pool=2000)
+    for number in {1, 2, min(wanted, 33), min(wanted, 64), min(wanted, 65), wanted}:
+        if number <= wanted:
+            part = chunk._replace(num_rows=number, wants_logits=number == wanted)
+            whole = cost.time(sorted([*rows, part]), pool=2000)
+            assert whole <= times.time(number) <= whole + 1
+
+
+def test_a_search_along_a_straight_line_asks_few_times() -> None:
+    class Counted(ChunkTimes):
+        asked = 0
+
+        def time(self, num_rows: int) -> int:
+            self.asked += num_rows not in self._known
+            return super().time(num_rows)
+
+    flat = replace(COST, passes={1: PassCosts.of(dict.fromkeys(("rows_0", "rows_16", "rows_64", "rows_256"), 400))})
+    times = Counted(flat, decodes(4), Stretch(4, 0, 500, wants_logits=True))
+    limit = flat.time([*decodes(4), Stretch(4, 0, 250, wants_logits=False)])
+    assert most_within(times.time, 500, flat.rules, limit) == 250
+    assert times.asked <= 8
+
+
+def test_a_few_rows_are_left_out_where_they_would_begin_another_tile() -> None:
+    rows, chunk = decodes(3), Stretch(3, 500, 400, wants_logits=False)
+
+    def time(number: int) -> int:
+        return COST.time([*rows, chunk._replace(num_rows=number)])
+
+    # one row goes with the decode rows: 65 are a tile and it, 70 are two tiles
+    assert rows_within(COST, rows, chunk, limit=time(70)) == 70
+    assert rows_worth(COST, rows, chunk, limit=time(70)) == 65
+    assert rows_worth(COST, rows, chunk, limit=time(70), least=66) == 70
+    assert rows_worth(COST, rows, chunk, limit=10**9) == 400
+
+
+@given(
+    st.one_of(costs, st.just(STEEP)), st.integers(0, 3), st.integers(0, 300), st.booleans(), st.floats(0, 1.1),
+)  # fmt: skip
+def test_rows_that_are_worth_it_fit_and_none_that_fit_cost_less_each(
+    terms: PassCosts,
+    count: int,
+    wanted: int,
+    unified: bool,  # noqa: FBT001
+    part: float,
+) -> None:
+    cost = replace(COST, passes={1: terms}, rules=PassRules(micro_batch=96, unified=unified, stream_cells=4096))
+    rows, chunk = decodes(count), Stretch(count, 64, wanted, wants_logits=True)
+    limit = int(part * cost.time([*rows, chunk]))
+    most = rows_within(cost, rows, chunk, limit=limit, pool=900)
+    found = rows_worth(cost, rows, chunk, limit=limit, pool=900)
+    assert (found == 0) == (most == 0)
+    assert found <= most
+    if found:
+        times = ChunkTimes(cost, rows, chunk, pool=900)
+        assert times.time(found) <= limit
+        assert times.time(found) / found <= times.time(most) / most

@@ -1,4 +1,4 @@
-"""CellManager with reuse against a memory of lists; see `ReuseWorld`."""
+"""CellManager with reuse and swaps against a memory of lists; see `ReuseWorld` and `SwapWorld`."""
 
 import os
 import random
@@ -11,12 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from arriero.testing.strategies import hypothesis_pick
 from tests.property.kv_reuse_model import pick_world
-from tests.property.kv_reuse_world import ReuseWorld
+from tests.property.kv_swap_world import SwapWorld
 from tests.property.machines import machine_settings
 
 NUM_STEPS = 10_000
-VERBS = ("start", "prefill", "decode", "release", "begin_step", "move_down", "clear", "save")
-WEIGHTS = (8, 8, 8, 6, 8, 2, 0.2, 0.2)
+VERBS = (
+    "start", "prefill", "decode", "release", "begin_step", "move_down", "clear", "save",
+    "swap_out", "swap_in", "abandon",
+)  # fmt: skip
+WEIGHTS = (8, 8, 8, 6, 8, 2, 0.2, 0.2, 3, 4, 0.5)
 EXPECTED_TO_HAPPEN = {
     *(f"started {source}" for source in ("initial_idle", "cancel_freed", "completion_freed", "evicted_reclaim")),
     *(f"started {source}" for source in ("session_reuse", "session_reuse_lcp")),
@@ -24,18 +27,19 @@ EXPECTED_TO_HAPPEN = {
     *(f"lookup {verdict}" for verdict in ("reused", "no_scope", "no_match", "below_minimum", "whole_prompt")),
     *(f"refused {op}Sequence" for op in ("Drop", "Trim", "Copy", "Save", "Restore")),
     "ForgetSaved", "shortage of cells", "shortage of ids", "no room", "preempted", "moved", "in place", "needless",
+    "swapped out", "swapped in", "not swapped in", "no room outside", "abandoned",
 }  # fmt: skip
 
 
 class ReuseMachine(RuleBasedStateMachine):
     """Any sequence of verbs; arguments are picked by hypothesis too."""
 
-    world: ReuseWorld
+    world: SwapWorld
 
     @initialize(data=st.data())
     def build(self, data: st.DataObject) -> None:
         pick = hypothesis_pick(data.draw)
-        self.world = ReuseWorld(pick_world(pick), pick)
+        self.world = SwapWorld(pick_world(pick), pick)
 
     def use(self, data: st.DataObject, verb: str) -> None:
         self.world.pick = hypothesis_pick(data.draw)
@@ -73,7 +77,7 @@ def run(seed: int, num_steps: int) -> Counter[str]:
     rng = random.Random(seed)
     told: Counter[str] = Counter()
     for done in range(0, num_steps, 100):
-        world = ReuseWorld(pick_world(rng.randint), rng.randint)
+        world = SwapWorld(pick_world(rng.randint), rng.randint)
         for step in range(100):
             verb = rng.choices(VERBS, WEIGHTS)[0]
             try:

@@ -128,6 +128,7 @@ def test_whatever_is_measured_costs_stay_positive_and_bounded(measured: list[tup
     every = [factor for factors in model.factors.values() for factor in factors.values()] + [model.host_factor]
     assert all(1 / FOLLOW.reach <= factor <= FOLLOW.reach for factor in every)
     assert model.refined().time([Stretch(0, 100, 1, wants_logits=True)]) > 0
+    assert 0 <= model.change().spread <= math.expm1(0.5)
 
 
 def test_threads_learn_for_themselves() -> None:
@@ -150,3 +151,37 @@ def test_what_says_nothing_is_left_out() -> None:
     assert model.observe([], 100.0) is None
     assert model.observe([Stretch(0, 1, 1, wants_logits=True)], 0.0) is None
     assert model.refined().passes == COST.passes
+
+
+def test_what_is_told_makes_the_same_model() -> None:
+    model = OnlineCost(COST)
+    watch(model, slower(rows=1.2), 500)
+    assert COST.changed(model.change()) == model.refined()
+    assert model.change().threads == COST.threads
+    assert {each.threads for each in model.change().factors} == {1, 2}
+    model.use_threads(COST.with_threads(Threads(2, 2)))
+    assert model.change().threads == Threads(2, 2)
+
+
+def test_a_twentieth_of_the_steps_exceeds_the_prediction_and_its_spread() -> None:
+    model, order = OnlineCost(COST), random.Random(3)
+    late: list[bool] = []
+    for rows in steps(4000, seed=9):
+        took = COST.time(rows) * math.exp(order.gauss(0, 0.05))
+        late.append(took > model.refined().time(rows) * (1 + model.spread))
+        model.observe(rows, took)
+    assert 0.03 < sum(late[1000:]) / 3000 < 0.08
+    assert 0.06 < model.spread < 0.12  # 1.64 standard deviations are 0.085
+
+
+def test_a_machine_without_noise_needs_no_spread_and_a_neighbour_gives_none() -> None:
+    model = OnlineCost(COST)
+    for rows in steps(300, seed=4):
+        model.observe(rows, COST.time(rows))
+    assert model.spread < 0.001
+    watch(model, slower(fixed=2.5, rows=2.5, attention=2.5), 300)
+    assert model.spread < 0.01
+
+
+def test_it_starts_with_the_spread_of_its_calibration() -> None:
+    assert OnlineCost(replace(COST, spread=0.08)).change().spread == pytest.approx(0.08)

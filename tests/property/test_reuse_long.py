@@ -9,7 +9,7 @@ NUM_STEPS = 10_000
 STEPS_OF_ONE = 300
 EXPECTED_TO_HAPPEN = {
     "from tree", "from running", "from host", "from session", "from None", "moved", "preempted", "followers",
-    "session_reuse", "session_reuse_lcp", "evicted_reclaim",
+    "session_reuse", "session_reuse_lcp", "evicted_reclaim", "swapped out", "swapped in",
     "CopySequence", "RestoreSequence", "SaveSequence", "ForgetSaved", "TrimSequence", "MoveSequence", "DropSequence",
     "refused CopySequence", "refused RestoreSequence", "refused SaveSequence", "refused TrimSequence",
     "refused DropSequence", "Sampled", "NoRoom", "Interrupted", "Failed",
@@ -43,6 +43,8 @@ def use(user: ReuseUser, rng: random.Random) -> None:
             user.cancel()
         if rng.random() < 0.02:
             user.tend()
+        if rng.random() < 0.02:
+            user.recalibrate()
         user.step()
     user.drain()
 

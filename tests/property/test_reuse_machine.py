@@ -27,6 +27,10 @@ class ReuseMachine(RuleBasedStateMachine):
     def tend(self, data: st.DataObject) -> None:
         self._let(data).tend()
 
+    @rule(data=st.data())
+    def recalibrate(self, data: st.DataObject) -> None:
+        self._let(data).recalibrate()
+
     @rule(data=st.data(), times=st.integers(1, 12))
     def steps(self, data: st.DataObject, times: int) -> None:
         for _ in range(times):

@@ -12,6 +12,7 @@ EXPECTED_TO_HAPPEN = {
     "queued", "rejected", "admitted", "token", "preempted", "observed", "ignored",
     "Sampled", "NoRoom", "Interrupted", "Failed",
     "finished stop", "finished length", "finished cancelled", "finished aborted", "finished failed",
+    "save", "restore", "forget",
 }  # fmt: skip
 
 

@@ -8,22 +8,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from arriero.core.errors import InvariantViolation
-from arriero.core.ids import RequestId
-from arriero.core.request import Request
-from arriero.scheduler.deadlines import Deadlines
+from arriero.core.ids import RequestId, SequenceId
+from arriero.core.request import CancelReason, Request
+from arriero.scheduler.deadlines import Deadlines, Due
 from arriero.scheduler.keyed_heap import KeyedHeap
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.waiting import WaitingQueue
 from tests.property.machines import machine_settings
 
 
-def progress(number: int, expires_at: int | None = None, request_id: int | None = None) -> Progress:
+def progress(
+    number: int, expires_at: int | None = None, request_id: int | None = None, start_by: int | None = None
+) -> Progress:
     request = Request(
         request_id=RequestId(number if request_id is None else request_id),
         prompt=(1,),
         max_tokens=1,
         arrival_at=0,
         expires_at=expires_at,
+        start_by=start_by,
     )
     return Progress(request, (number,))
 
@@ -84,21 +87,23 @@ TestWaiting.settings = machine_settings(one_in=5)
 
 
 class DeadlineMachine(RuleBasedStateMachine):
-    """Requests are watched and let go, ids live again, time passes."""
+    """Requests are watched and let go, start and lose their slot, ids live again, time passes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.deadlines = Deadlines()
         self.watched: list[Progress] = []
+        self.started: list[Progress] = []
         self.number = 0
         self.now = 0
 
-    @rule(request_id=st.integers(1, 5), patience=st.none() | st.integers(0, 20))
-    def add(self, request_id: int, patience: int | None) -> None:
+    @rule(request_id=st.integers(1, 5), patience=st.none() | st.integers(0, 20), wait=st.none() | st.integers(0, 20))
+    def add(self, request_id: int, patience: int | None, wait: int | None) -> None:
         self.number += 1
-        who = progress(self.number, None if patience is None else self.now + patience, request_id)
+        times = [None if each is None else self.now + each for each in (patience, wait)]
+        who = progress(self.number, times[0], request_id, times[1])
         self.deadlines.add(who)
-        if patience is None:
+        if times == [None, None]:
             self.deadlines.remove(who)
         else:
             self.watched.append(who)
@@ -110,17 +115,40 @@ class DeadlineMachine(RuleBasedStateMachine):
         self.deadlines.remove(who)
         self.deadlines.remove(who)
 
+    @precondition(lambda self: self.watched)
+    @rule(data=st.data(), loses=st.booleans())
+    def start(self, data: st.DataObject, loses: bool) -> None:  # noqa: FBT001
+        who = data.draw(st.sampled_from(self.watched))
+        if who.sequence_id is None:
+            who.admit(SequenceId(0), 0)
+        if loses:
+            who.preempt()
+        self.started.append(who)
+
     @rule(passed=st.integers(0, 12))
     def due(self, passed: int) -> None:
         self.now += passed
-        order = sorted(self.watched, key=lambda each: (each.request.expires_at, each.rank))
-        due = [each for each in order if each.request.expires_at is not None and each.request.expires_at <= self.now]
-        assert self.deadlines.due(self.now) == due
-        self.watched = [each for each in self.watched if each not in due]
+        found: list[Due] = []
+        while (due := self.deadlines.take_due(self.now)) is not None:
+            self.deadlines.remove(due.progress)  # whose end comes of it
+            found.append(due)
+        ended = sorted(self.times("expires_at"), key=lambda each: (each[0], each[1].rank))
+        expected = [Due(who, CancelReason.TIMEOUT) for at, who in ended if at <= self.now]
+        gone = [each.progress for each in expected]
+        late = sorted(self.times("start_by"), key=lambda each: (each[0], each[1].rank))
+        expected += [Due(who, CancelReason.QUEUE_TIMEOUT) for at, who in late if at <= self.now and who not in gone]
+        assert found == expected
+        gone = [each.progress for each in expected]
+        self.watched = [each for each in self.watched if each not in gone]
+
+    def times(self, field: str) -> list[tuple[int, Progress]]:
+        """When each of those watched is due; who has started need not start any more."""
+        watched = [each for each in self.watched if field == "expires_at" or each not in self.started]
+        return [(at, each) for each in watched if (at := getattr(each.request, field)) is not None]
 
     @invariant()
     def same_next(self) -> None:
-        times = [each.request.expires_at for each in self.watched if each.request.expires_at is not None]
+        times = [at for field in ("expires_at", "start_by") for at, _ in self.times(field)]
         assert self.deadlines.next_at() == min(times, default=None)
 
 

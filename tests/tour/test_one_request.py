@@ -21,6 +21,7 @@ from arriero.engine.inbox import Cancel, Inbox, Submit
 from arriero.engine.open_requests import OpenRequests
 from arriero.http.chat import read_chat
 from arriero.kv.cells import CellLayout, CellManager
+from arriero.scheduler.backlog import BacklogLimits
 from arriero.scheduler.draft import PrefillBudget
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
@@ -41,7 +42,7 @@ async def test_one_request_from_json_to_text_and_back() -> None:  # noqa: PLR091
         assert order.endpoint == "chat"
 
         # 2. engine/door: a place in the backlog, before any work is done for it.
-        door = Door(limit=1)
+        door = Door(BacklogLimits(sequences=1, waiting=0))
         place = door.enter()
 
         # 3. tokens: the model's own template; on a worker, since it may take long.

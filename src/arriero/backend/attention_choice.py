@@ -52,24 +52,34 @@ class AttentionChoice:
     unfused_s: float | None = None
 
 
-def choose_attention(model: LlamaModel, options: ContextOptions) -> AttentionChoice:
-    """Settle `FlashAttention.AUTO` where it is a question of speed alone; else leave it to llama.cpp.
-
-    Raises:
-        ConfigError: the options cannot work together, or memory does not suffice.
-    """
-    is_open = (
+def is_open(model: LlamaModel, options: ContextOptions) -> bool:
+    """Whether attention is left open and a question of speed alone; else it is settled, or llama.cpp settles it."""
+    return (
         options.flash_attention is FlashAttention.AUTO
         and not options.unified
         and not model.num_gpu_layers
         and options.kv_type not in QUANTISED
         and model.capabilities.weight_bytes <= LARGEST_WEIGHTS
     )
-    if not is_open:
-        return AttentionChoice(options)
-    fused = replace(options, flash_attention=FlashAttention.ON)
+
+
+def settled(options: ContextOptions, attention: FlashAttention) -> ContextOptions:
+    """The options of an open question with one of its answers, on or off."""
+    if attention is FlashAttention.ON:
+        return replace(options, flash_attention=FlashAttention.ON)
     small = min(options.micro_batch, UNFUSED_MICRO_BATCH)
-    unfused = replace(options, flash_attention=FlashAttention.OFF, micro_batch=small)
+    return replace(options, flash_attention=FlashAttention.OFF, micro_batch=small)
+
+
+def choose_attention(model: LlamaModel, options: ContextOptions) -> AttentionChoice:
+    """Settle what is open by trying both; else leave the options as they are.
+
+    Raises:
+        ConfigError: the options cannot work together, or memory does not suffice.
+    """
+    if not is_open(model, options):
+        return AttentionChoice(options)
+    fused, unfused = settled(options, FlashAttention.ON), settled(options, FlashAttention.OFF)
     fused_s, unfused_s = in_passing_thread(lambda: _time_both(model, fused, unfused))
     return AttentionChoice(fused if fused_s <= unfused_s else unfused, fused_s, unfused_s)
 

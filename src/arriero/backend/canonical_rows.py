@@ -30,6 +30,7 @@ from arriero.backend.protocol import Backend, BackendLimits, KvExhausted, ReuseS
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.events import KvOp, SavedRun, TrimSequence
 from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request
 
@@ -126,6 +127,10 @@ class CanonicalRows:
     def sampler(self, request: Request) -> TokenSampler:
         """The inner one's."""
         return self._inner.sampler(request)
+
+    def set_threads(self, threads: Threads) -> None:
+        """As the inner one."""
+        self._inner.set_threads(threads)
 
     def interrupt(self) -> None:
         """Interrupt the inner call."""

@@ -16,6 +16,7 @@ from arriero.backend.llama_model import LlamaModel
 from arriero.backend.protocol import BackendLimits
 from arriero.core.config import FlashAttention, KvType
 from arriero.core.errors import ConfigError
+from arriero.core.option_kinds import Threads
 
 GGML_TYPES: Final = MappingProxyType({KvType.F32: 0, KvType.F16: 1, KvType.Q4_0: 2, KvType.Q8_0: 8, KvType.BF16: 30})
 QUANTISED: Final = (KvType.Q4_0, KvType.Q8_0)
@@ -65,6 +66,10 @@ class OpenContext:
     handle: int
     memory: int
     limits: BackendLimits
+
+    def set_threads(self, threads: Threads) -> None:
+        """Let the next decode call be computed by so many; between two calls."""
+        self.library.short("llama_set_n_threads")(self.handle, threads.decode, threads.prefill)
 
     def close(self) -> None:
         """Free it; once."""

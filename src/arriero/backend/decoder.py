@@ -55,6 +55,7 @@ class Decoder:
 
     def decode(self, rows: Sequence[Row]) -> NDArray[np.float32]:
         """Compute rows in one decode call; see `LlamaCppBackend.decode`."""
+        self._flag.clear()  # first of all: an interrupt that comes while the batch is filled still counts
         try:
             filled = self._batch.fill(rows)
         except ValueError as problem:  # llama.cpp itself would end the process
@@ -62,7 +63,6 @@ class Decoder:
         shape = (filled.num_logit_rows, self._vocab_size)
         if filled.num_rows == 0:
             return np.empty(shape, np.float32)
-        self._flag.clear()
         code: int = self._decode(self._handle, self._batch.struct)
         if code != INVALID_BATCH:
             self._reached()

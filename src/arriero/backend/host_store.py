@@ -4,6 +4,9 @@
     load      engine's thread: bytes from memory, or the file mapped and checked
     make_room engine's thread: bytes whose file is there leave memory, the longest unused first
 
+What a preempted request has computed comes without tokens: nobody finds it by them, so it gets no file, and its bytes
+stay in memory until it is forgotten.
+
 Reading a file back is the one thing that the engine's thread does with a disk: a mapped file of 900 tokens of a small
 model costs some milliseconds, which stand against the hundreds that computing them would take.
 

@@ -27,6 +27,7 @@ from arriero.backend.sequence_state import SequenceState
 from arriero.backend.vocabulary import find_end_tokens
 from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.core.request import Request
 
@@ -113,6 +114,13 @@ class LlamaCppBackend:
     def sampler(self, request: Request) -> LlamaSampler:
         """A fresh chain that has seen the request's prompt."""
         return LlamaSampler(self._sampler_library, request, self._end_tokens)
+
+    def set_threads(self, threads: Threads) -> None:
+        """Compute with so many threads from the next decode call on.
+
+        llama.cpp starts those that are missing within the next call, and lets go of those that are too many.
+        """
+        self._context.set_threads(threads)
 
     def interrupt(self) -> None:
         """Make a running decode call return early; from any thread. The next call starts clean."""

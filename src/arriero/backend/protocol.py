@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from arriero.core.errors import EngineFault
 from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.core.request import Request
 
@@ -140,6 +141,13 @@ class Backend(Protocol):
 
         Raises:
             EngineFault: the sampler could not be built.
+        """
+        ...
+
+    def set_threads(self, threads: Threads) -> None:
+        """Compute with so many threads from the next decode call on.
+
+        Called where the backend lives, between two decode calls. Whether that changes bits is for a test to say.
         """
         ...
 

@@ -19,6 +19,7 @@ from arriero.backend.synthetic_sampler import SyntheticSampler
 from arriero.core.errors import ConfigError
 from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.core.request import Request
 
@@ -146,6 +147,9 @@ class SyntheticBackend:
     def sampler(self, request: Request) -> TokenSampler:
         """A fresh sampler in numpy."""
         return SyntheticSampler(request, self._options.end_tokens)
+
+    def set_threads(self, threads: Threads) -> None:
+        """Nothing: a formula has none."""
 
     def interrupt(self) -> None:
         """End the pause of a running decode call; from any thread."""

@@ -48,6 +48,7 @@ class _Saved:
     scope: str
     tokens: tuple[TokenId, ...]
     hashes: tuple[int, ...]
+    outlives: bool  # its backend; what a preempted request has computed does not
 
     @property
     def is_sound(self) -> bool:
@@ -70,7 +71,8 @@ class SyntheticStore:
 
     def saved_runs(self) -> tuple[SavedRun, ...]:
         """What is kept, under new keys from 1 on; called once, by a backend that starts."""
-        self._runs = {SavedKey(number): run for number, run in enumerate(self._runs.values(), start=1)}
+        kept = [run for run in self._runs.values() if run.outlives]
+        self._runs = {SavedKey(number): run for number, run in enumerate(kept, start=1)}
         return tuple(SavedRun(key, run.scope, run.tokens) for key, run in self._runs.items())
 
     def corrupt(self, key: int) -> None:
@@ -83,7 +85,7 @@ class SyntheticStore:
         has_room = self._max_tokens is None or self.num_tokens + len(tokens) <= self._max_tokens
         if op.key in self._runs or not has_room:
             return False
-        self._runs[op.key] = _Saved(op.scope, tokens, tuple(_hashes(tokens)))
+        self._runs[op.key] = _Saved(op.scope, tokens, tuple(_hashes(tokens)), outlives=bool(op.tokens))
         return True
 
     def load(self, key: SavedKey) -> tuple[TokenId, ...] | None:

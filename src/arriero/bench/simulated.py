@@ -205,7 +205,7 @@ class _Course:
         )
 
     def _request(self, number: int, at: int) -> Request:
-        return replace(request_of(self._config, number + 1, self._records[number]), arrival_at=at)
+        return request_of(self._config, number + 1, self._records[number], at)
 
     def _may_jump(self) -> bool:
         """Whether nobody looks at single tokens: no client that counts them, and no memory that keeps them."""

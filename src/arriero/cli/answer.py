@@ -30,7 +30,7 @@ def answer(prompt: str, options: AnswerOptions, config: ServeConfig) -> int:
     with Progress("loading the model"):
         loaded = load_model(config)
     try:
-        engine = Engine(loaded.backend, engine_options(config, loaded.backend))
+        engine = Engine(loaded.backend, engine_options(config, loaded.backend, loaded.cost))
         detokenizer = Detokenizer(loaded.vocabulary, options.stop)
         engine.start(placement_of(config))
         try:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from arriero import __version__
-from arriero.cli.loading import LoadedModel, no_reuse
+from arriero.cli.cost_profiles import command
+from arriero.cli.loading import LoadedModel, adapts_threads, no_reuse
 from arriero.core.config import OPTIONS, CacheScope, LogFormat, ServeConfig, SessionReuse
 from arriero.core.config_rules import public_view
 from arriero.core.option import Option, Plain
@@ -20,6 +21,7 @@ from arriero.core.option import Option, Plain
 logger = logging.getLogger(__name__)
 
 ASKS: Final = {"messages": [{"role": "user", "content": "What is a mule?"}], "max_tokens": 64, "temperature": 0}
+THREADS_FOLLOW: Final = " at most: as many as are fastest for each step, and fewer beside a busy neighbour"
 ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - shown as one to connect to
 
 
@@ -64,10 +66,16 @@ class Banner:
             "sequences": f"{limits.num_sequences} ids: {running} running + {config.retained_ids} retained",
             "each holds": f"{limits.sequence_limit:,} tokens, prompt and answer together ({layout})",
             "memory": f"{limits.num_cells:,} KV cells in all",
-            "waiting": f"up to {config.backlog} more requests; the next gets 503",
+            "waiting": _waiting(config),
             "a step": f"up to {limits.num_rows} rows, {limits.micro_batch} computed together",
-            "threads": str(config.threads),
+            "threads": str(config.threads) + (THREADS_FOLLOW if adapts_threads(config, self.loaded.cost) else ""),
+            "cost profile": self._profile(),
         }
+
+    def _profile(self) -> str:
+        """Where predictions come from."""
+        profile = self.loaded.profile
+        return f"none; make one with: {command(self.given)}" if profile is None else profile.words
 
     def reuse(self) -> dict[str, str]:
         """Whose prefixes are shared, and how much is kept of them."""
@@ -79,12 +87,19 @@ class Banner:
             if config.session_reuse is SessionReuse.OFF
             else f", by the rules of --session-reuse {config.session_reuse}"
         )
-        kept = [f"{config.host_mib:,} MiB outside the context" if support.save else "only in the context"]
+        has_store = support.save and config.host_mib > 0
+        kept = [f"{config.host_mib:,} MiB outside the context" if has_store else "only in the context"]
         if support.save and config.cache_dir is not None:
             kept.append(f"over restarts in {config.cache_dir}")
         if config.retained_ttl_s:
             kept.append(f"for {config.retained_ttl_s:g} s after the last use")
         return {"prefixes": f"shared by {_sharers(config)}{rules}", "kept": ", ".join(kept)}
+
+
+def _waiting(config: ServeConfig) -> str:
+    tokens = "" if config.backlog_tokens is None else f" with {config.backlog_tokens:,} prompt tokens"
+    bound = "" if config.queue_timeout is None else f", for {config.queue_timeout:g} s"
+    return f"up to {config.backlog} more requests{tokens}{bound}; the next gets 503"
 
 
 def _sharers(config: ServeConfig) -> str:

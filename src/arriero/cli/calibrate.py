@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.calibrate_flags import CALIBRATED
 from arriero.cli.logs import set_up_logs
 from arriero.cli.machine import available_cores
 from arriero.cli.sources import LineParser, add_options, configure, make_parser
@@ -26,16 +27,12 @@ if TYPE_CHECKING:
     from arriero.record.machine_load import CpuSnapshot
 
 SECONDS: Final = 100.0
-DEFAULT_FOLDER: Final = ".artifacts/cost"
 QUIET_CORES: Final = 0.25
 """Cores that others may keep busy meanwhile before the profile says so."""
 
 # As the server has them, so that a calibration without flags fits a server without flags.
 MACHINE: Final = ServeConfig(reuse=False)
-_TAKEN: Final = (
-    "model", "backend", "ctx_size", "sequences", "kv", "kv_type", "flash_attn", "n_gpu_layers", "batch", "micro_batch",
-    "log_level", "log_format",
-)  # fmt: skip
+_TAKEN: Final = (*CALIBRATED, "log_level", "log_format")
 MACHINE_OPTIONS: Final = tuple(
     replace(option, default=getattr(MACHINE, option.name)) for option in OPTIONS if option.name in _TAKEN
 )
@@ -51,23 +48,28 @@ def main(arguments: Sequence[str]) -> int:
     counts, seconds = _counts(flags), _seconds(flags)
     config = replace(configure(flags, os.environ, MACHINE_OPTIONS, MACHINE), threads=Threads(counts[-1], counts[-1]))
     set_up_logs(config.log_level, config.log_format)
-    profile = _measure(config, counts, seconds, flags)
+    profile, path = _measure(config, counts, seconds, flags)
     for line in summary_lines(profile):
         print(line)
-    print(f"profile: {_out(config, flags)}")
+    finds = "" if flags.out is not None else "; a server of this model with the same flags finds it there"
+    print(f"profile: {path}{finds}")
     return 0
 
 
-def _measure(config: ServeConfig, counts: Sequence[int], seconds: float, flags: Namespace) -> "CostProfile":
+def _measure(
+    config: ServeConfig, counts: Sequence[int], seconds: float, flags: Namespace
+) -> tuple["CostProfile", Path]:
+    """The profile, and where it was written."""
     from arriero.cli.calibrate_progress import told
+    from arriero.cli.cost_profiles import kept_folder, kept_path
     from arriero.cli.simulation.output import new_file, require_absent
     from arriero.lab.calibration import calibrate
-    from arriero.record.cost_profile import Fingerprint, encode_cost_profile, profile_of
+    from arriero.record.cost_profile import encode_cost_profile, profile_of
     from arriero.record.machine import machine_facts
     from arriero.record.machine_load import take_snapshot
 
-    out = _out(config, flags)
-    require_absent([out], force=flags.force)
+    if flags.out is not None:
+        require_absent([Path(flags.out)], force=flags.force)
     busy = _busy(busy_ok=flags.busy_ok)
     machine = machine_facts()
     with _open(config, counts) as opened, told(f"calibrating {opened.name}", sys.stderr) as tell:
@@ -77,14 +79,17 @@ def _measure(config: ServeConfig, counts: Sequence[int], seconds: float, flags: 
         profile = profile_of(
             found.cost,
             name=opened.name,
-            fingerprint=Fingerprint(machine=opened.machine, model=opened.model, context=opened.context),
+            fingerprint=opened.fingerprint,
             residuals=found.residuals,
             measuring=measuring,
             machine=machine,
         )
-    with new_file(out, force=flags.force) as file:
+    kept = kept_path(kept_folder(os.environ), profile.name, profile.fingerprint)
+    path = kept if flags.out is None else Path(flags.out)
+    # one that is kept was measured under the same flags, so the newer one takes its place
+    with new_file(path, force=flags.force or flags.out is None) as file:
         file.write(encode_cost_profile(profile))
-    return profile
+    return profile, path
 
 
 def _measuring(found: "Calibration", opened: "Opened", before: "CpuSnapshot", busy: str | None) -> "Measuring":
@@ -175,15 +180,6 @@ def _seconds(flags: Namespace) -> float:
         raise ConfigError(f"--seconds {flags.seconds}: {error}") from None
 
 
-def _out(config: ServeConfig, flags: Namespace) -> Path:
-    if flags.out is not None:
-        return Path(flags.out)
-    from arriero.cli.loading import model_name
-
-    name = model_name(config.model) if config.backend is BackendKind.LLAMA else "synthetic"
-    return Path(DEFAULT_FOLDER, f"{name}.json")
-
-
 def _parser() -> LineParser:
     parser = make_parser(
         "calibrate",
@@ -199,9 +195,11 @@ def _parser() -> LineParser:
         "--seconds", metavar="S", default=str(SECONDS), help=f"how long to measure (default: {SECONDS:g})"
     )
     parser.add_argument(
-        "--out", metavar="FILE", help=f"the profile (default: below {DEFAULT_FOLDER}, named after the model)"
+        "--out",
+        metavar="FILE",
+        help="the profile (default: where a server of this model finds it, below ~/.cache/arriero/cost)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a profile that exists")
+    parser.add_argument("--force", action="store_true", help="replace an --out that exists")
     parser.add_argument("--busy-ok", action="store_true", help="measure beside busy processes; the profile says so")
     add_options(parser, MACHINE_OPTIONS)
     return parser

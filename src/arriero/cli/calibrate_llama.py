@@ -5,17 +5,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from arriero.backend.cpu_features import features_of_build
-from arriero.backend.fingerprint import sample_digest
+from arriero.backend.attention_choice import choose_attention
 from arriero.backend.host_store import HostStoreOptions
 from arriero.backend.library import BINDING_VERSION, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.protocol import Backend
-from arriero.cli.calibrate_backends import Opened, context_words, machine_words
+from arriero.cli.calibrate_backends import Opened
 from arriero.cli.loading import model_name
-from arriero.cli.loading_llama import context_options
+from arriero.cli.loading_llama import context_options, fingerprint_of_model
 from arriero.cli.progress import Progress
 from arriero.core.config import ServeConfig
 
@@ -36,26 +35,16 @@ def open_backends(config: ServeConfig, counts: Sequence[int]) -> Generator[Opene
         with Progress(f"loading {model_name(config.model)}"):
             model = LlamaModel(resolve_model(config.model), num_gpu_layers=config.n_gpu_layers)
         stack.callback(model.close)
-        options, store = context_options(config), HostStoreOptions(max_bytes=FILLING_BYTES)
+        options = choose_attention(model, context_options(config)).options  # as a server settles it
+        store = HostStoreOptions(max_bytes=FILLING_BYTES)
         backends: dict[int, Backend] = {}
         for number in counts:
             with_threads = replace(options, num_threads=number, num_threads_batch=number)
             backends[number] = LlamaCppBackend(model, with_threads, store)
             stack.callback(backends[number].close)
-        can = model.capabilities
         yield Opened(
             name=model_name(config.model),
             backends=backends,
             library=f"llama-cpp-python {BINDING_VERSION}",
-            machine={
-                **machine_words(),
-                "library": f"llama-cpp-python {BINDING_VERSION}",
-                "instruction sets": " ".join(sorted(features_of_build(model.library.system_info()))),
-            },
-            model={
-                "description": can.description,
-                "parameters": str(can.num_parameters),
-                "weights": f"{can.weight_format}, {can.weight_bytes} bytes, {sample_digest(model.path)}",
-            },
-            context=context_words(config),
+            fingerprint=fingerprint_of_model(model, config, options.flash_attention),
         )

@@ -72,6 +72,7 @@ def read_arguments(arguments: Sequence[str]) -> GateArgs:
         names=tuple(name.upper() for name in getattr(flags, "names", [])),
         json_file=flags.json,
         placements=_BOTH if flags.placement == "both" else (PlacementKind(flags.placement),),
+        interrupt=flags.interrupt,
         config=configure(flags, os.environ, MACHINE_OPTIONS, MACHINE),
         knobs=GateKnobs(**knobs) if verb is GateVerb.RUN else GateKnobs(),
         exactness=ExactnessKnobs(**knobs) if verb is GateVerb.EXACTNESS else ExactnessKnobs(),
@@ -89,6 +90,7 @@ def _parser(verb: GateVerb) -> argparse.ArgumentParser:
     parser.add_argument("--json", metavar="FILE", help="write the results there too")
     choices = ["both", *(kind.value for kind in PlacementKind)]
     parser.add_argument("--placement", choices=choices, default="both", help="where the engine runs (default: both)")
+    parser.add_argument("--interrupt", action="store_true", help="let every cancel end the decode call it is in")
     if verb in _KNOBS:
         add_options(parser, _KNOBS[verb], with_file=False)
     add_options(parser, MACHINE_OPTIONS)

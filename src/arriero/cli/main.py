@@ -37,6 +37,8 @@ COMMANDS: Final = (
     Command("gate", "arriero.cli.gate", "check the engine's promises on a real model"),
     Command("calibrate", "arriero.cli.calibrate", "measure what steps cost on this machine, and write a profile"),
     Command("sim", "arriero.cli.simulate", "simulate the scheduler in virtual time, and the published simulators"),
+    Command("explain", "arriero.cli.explain", "say where the time of each request of a journal went"),
+    Command("plan", "arriero.cli.plan", "say which rate this machine sustains under objectives, and how to serve it"),
     Command("bench", "arriero.cli.bench.main", "measure servers, compare them, and run the published experiments"),
     Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),
 )

@@ -22,7 +22,16 @@ def make_service(
     request_log: RequestLog | None,
     stop: Callable[[], None],
 ) -> Service:
-    """Put together what the endpoints need; `stop` is what `POST /shutdown` calls."""
+    """Put together what the endpoints need.
+
+    Args:
+        config: what holds.
+        loaded: the model.
+        engine: on it.
+        metrics: its observer.
+        request_log: told every request, or None.
+        stop: what `POST /shutdown` calls.
+    """
     return Service(
         engine=engine,
         vocabulary=loaded.vocabulary,
@@ -38,12 +47,14 @@ def make_service(
             diagnostics=config.diagnostics is not None,
             allow_shutdown=config.allow_shutdown,
             cache_scope=config.cache_scope,
+            queue_timeout_ms=None if config.queue_timeout is None else max(1, round(config.queue_timeout * 1000)),
         ),
         metrics=metrics,
-        page=MetricsPage(metrics, _page_options(config, loaded)),
+        page=MetricsPage(metrics, _page_options(config, loaded, engine)),
         request_log=request_log,
         config=public_view(config),
         stop=stop,
+        policy=config.policy,
         no_reuse=no_reuse(config, loaded.backend.reuse_support),
         flush=None if config.cache_dir is None or loaded.store is None else partial(_flush, loaded.store),
     )
@@ -58,7 +69,7 @@ def _aliases(config: ServeConfig, loaded: LoadedModel) -> Sequence[str]:
     return () if config.model == loaded.name or "/" in config.model else (config.model,)
 
 
-def _page_options(config: ServeConfig, loaded: LoadedModel) -> PageOptions:
+def _page_options(config: ServeConfig, loaded: LoadedModel, engine: Engine) -> PageOptions:
     return PageOptions(
         model=loaded.name,
         info={
@@ -67,16 +78,27 @@ def _page_options(config: ServeConfig, loaded: LoadedModel) -> PageOptions:
             "model": loaded.name,
             "kv_layout": config.kv.value,
         },
-        settings={
-            "arriero_threads": config.threads.decode if config.threads is not None else 0,
-            "arriero_prefill_budget_rows": config.prefill_rows_per_step or 0,
-        },
-        gauges=_gauges(loaded),
+        settings={"arriero_prefill_budget_rows": config.prefill_rows_per_step or 0},
+        gauges={**_gauges(loaded, engine), "arriero_threads": _threads(config, engine)},
     )
 
 
-def _gauges(loaded: LoadedModel) -> dict[str, tuple[str, Callable[[], float]]]:
+def _gauges(loaded: LoadedModel, engine: Engine) -> dict[str, tuple[str, Callable[[], float]]]:
+    gauges: dict[str, tuple[str, Callable[[], float]]] = {
+        "arriero_backlog_requests": ("Requests that have not started.", lambda: engine.door.waiting),
+        "arriero_backlog_tokens": ("Prompt tokens of these.", lambda: engine.door.waiting_tokens),
+    }
     store = loaded.store
-    if store is None:
-        return {}
-    return {"arriero_host_bytes": ("Memory of runs kept outside the context.", lambda: store.num_bytes)}
+    if store is not None:
+        gauges["arriero_host_bytes"] = ("Memory of runs kept outside the context.", lambda: store.num_bytes)
+    return gauges
+
+
+def _threads(config: ServeConfig, engine: Engine) -> tuple[str, Callable[[], float]]:
+    """Those that compute now, as far as they follow the machine."""
+
+    def read() -> float:
+        threads = config.threads if engine.cost is None else engine.cost.threads
+        return 0 if threads is None else max(threads.decode, threads.prefill)
+
+    return "The most threads that compute now.", read

@@ -28,11 +28,13 @@ from arriero.cli.loading import LoadedModel, engine_options, load_model, no_reus
 from arriero.cli.progress import Progress
 from arriero.cli.records import Records, open_records
 from arriero.cli.service import make_service
+from arriero.cli.thread_log import ThreadLog
 from arriero.core.config import LogFormat, LogLevel, ServeConfig
 from arriero.core.config_rules import settle
 from arriero.core.errors import EngineDied
 from arriero.engine.engine import Engine
-from arriero.engine.observer import EngineSummary
+from arriero.engine.explain_book import ExplainBook
+from arriero.engine.observer import EngineSummary, Observer
 from arriero.http.app import build_app
 from arriero.http.metrics import Metrics
 from arriero.http.server import server_config
@@ -56,7 +58,7 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
     try:
         loop_factory = uvicorn.Config(_no_app, log_config=None).get_loop_factory()
         with (
-            open_records(config, loaded.backend.limits, engine_options(config, loaded.backend)) as records,
+            open_records(config, loaded.backend.limits, engine_options(config, loaded.backend, loaded.cost)) as records,
             asyncio.Runner(loop_factory=loop_factory) as runner,
         ):
             summary = runner.run(_serve(config, loaded, records, reserved))
@@ -89,12 +91,15 @@ class Server(uvicorn.Server):
 async def _serve(config: ServeConfig, loaded: LoadedModel, records: Records, reserved: socket.socket) -> EngineSummary:
     stop = asyncio.Event()
     metrics = Metrics()
-    options = engine_options(config, loaded.backend)
-    engine = Engine(loaded.backend, options, observers=[metrics, *records.observers])
+    options = engine_options(config, loaded.backend, loaded.cost)
+    book = ExplainBook(options.cost, tell=metrics.observe_story)
+    observers: list[Observer] = [metrics, book, ThreadLog(asyncio.get_running_loop()), *records.observers]
+    engine = Engine(loaded.backend, options, observers=observers)
     effective = replace(settle(config), threads=settle_threads(config))
     if config.reuse and (reason := no_reuse(config, loaded.backend.reuse_support)):
         logger.warning("prefix reuse: %s", reason)
     service = make_service(effective, loaded, engine, metrics, records.request_log, stop.set)
+    service = replace(service, book=book)
     _stop_at_signals(asyncio.get_running_loop(), stop)
     listen(reserved, config.host)
     port: int = reserved.getsockname()[1]
@@ -116,14 +121,20 @@ async def _serve(config: ServeConfig, loaded: LoadedModel, records: Records, res
         await asyncio.wait({closed, serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
-        summary = await _drain(engine, closed, config.drain_timeout)
+        summary = await drain(engine, closed, config.drain_timeout)
         server.should_exit = True
         await serving
     return summary
 
 
-async def _drain(engine: Engine, closed: "asyncio.Future[EngineSummary]", timeout_s: float) -> EngineSummary:
-    """Refuse new work, let the rest finish, and cancel it when the time is over."""
+async def drain(engine: Engine, closed: "asyncio.Future[EngineSummary]", timeout_s: float) -> EngineSummary:
+    """Refuse new work, let the rest finish, and cancel it when the time is over.
+
+    Args:
+        engine: that runs, or has ended.
+        closed: done when it has ended.
+        timeout_s: how long accepted requests, running or waiting, may take.
+    """
     if not closed.done():
         logger.info("stopping: new requests are refused, running ones have %g s", timeout_s)
         engine.shutdown()

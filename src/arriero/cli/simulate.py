@@ -28,6 +28,8 @@ VERBS: Final = MappingProxyType({
     "demo": Verb("demo", "what continuous batching and prefix caching change, in seconds and without a model"),
     "verify": Verb("verify", "run the repository's own definitions again and compare with their references"),
     "replay": Verb("replay", "repeat the decisions of a journal, or print the first that differs"),
+    "whatif": Verb("whatif", "the requests of a journal through another configuration, old and new side by side"),
+    "validate": Verb("validate", "held-out loads on the real engine and simulated, errors beside the noise"),
 })
 
 

@@ -5,15 +5,28 @@ setting is a new field and nothing else. What the settings mean together is in `
 """
 
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from typing import Annotated, Any, Final, get_type_hints
 
+from arriero.core.choices import (
+    BackendKind,
+    CacheScope,
+    FlashAttention,
+    KvLayout,
+    KvType,
+    LogFormat,
+    LogLevel,
+    PlacementKind,
+    PolicyWord,
+    PreemptKind,
+    SessionReuse,
+)
 from arriero.core.option import Option, Spec
 from arriero.core.option_kinds import (
     Bytes,
     Cap,
     Numbers,
     Real,
+    RealCap,
     Switch,
     Text,
     Texts,
@@ -21,88 +34,45 @@ from arriero.core.option_kinds import (
     Threads,
     Whole,
     Word,
+    WordOrClass,
 )
+
+__all__ = [
+    "AGEING_S",
+    "HOST_MIB",
+    "LCP_MIN_TOKENS",
+    "MAX_SEQUENCES",
+    "OPTIONS",
+    "RETAINED_UNIFIED",
+    "SESSION_TTL_S",
+    "STUCK_AFTER_S",
+    "TOKENS_A_SEQUENCE",
+    "BackendKind",
+    "CacheScope",
+    "FlashAttention",
+    "KvLayout",
+    "KvType",
+    "LogFormat",
+    "LogLevel",
+    "PlacementKind",
+    "PolicyWord",
+    "PreemptKind",
+    "ServeConfig",
+    "SessionReuse",
+    "options_of",
+]
 
 MAX_SEQUENCES: Final = 256  # sequence ids of one llama.cpp context
 RETAINED_UNIFIED: Final = 56  # ids that cost nothing: they share one pool of cells
 HOST_MIB: Final = 1024
 SESSION_TTL_S: Final = 600.0
-
-
-class BackendKind(StrEnum):
-    """What computes."""
-
-    LLAMA = "llama"
-    SYNTHETIC = "synthetic"
-
-
-class KvLayout(StrEnum):
-    """How KV memory is divided."""
-
-    UNIFIED = "unified"
-    SEPARATE = "separate"
-
-
-class FlashAttention(StrEnum):
-    """Whether attention is computed in one fused pass."""
-
-    AUTO = "auto"
-    ON = "on"
-    OFF = "off"
-
-
-class KvType(StrEnum):
-    """How one number of the KV memory is stored; what is quantised needs flash attention."""
-
-    F32 = "f32"
-    F16 = "f16"
-    BF16 = "bf16"
-    Q8_0 = "q8_0"
-    Q4_0 = "q4_0"
-
-
-class PlacementKind(StrEnum):
-    """Where the actor runs."""
-
-    SHARED = "shared"
-    DEDICATED = "dedicated"
-
-
-class CacheScope(StrEnum):
-    """Which requests may see one another's prefixes; a salt in the body narrows each of these."""
-
-    SESSION = "session"  # those of one session of one API key; without a session none
-    KEY = "key"  # those of one API key; all, where no keys are needed
-    GLOBAL = "global"
-
-
-class SessionReuse(StrEnum):
-    """Whether prefixes are reused by the published rules of sessions, and how much of a run has to match."""
-
-    OFF = "off"  # any run of the scope, by the rules of the tree
-    EXACT = "exact"
-    LCP = "lcp"  # the longest common prefix, from a least length on
-
-
-class LogLevel(StrEnum):
-    """The least important message that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How a message is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
+AGEING_S: Final = 10.0
+STUCK_AFTER_S: Final = 60.0
 
 MODEL: Final = "Model and memory"
 REUSE: Final = "Prefix reuse"
-STEP: Final = "Steps and queue"
+STEP: Final = "Steps and order"
+LOAD: Final = "Waiting and overload"
 HTTP: Final = "HTTP"
 TELL: Final = "Logs and diagnostics"
 
@@ -228,9 +198,56 @@ class ServeConfig:
     prefill_rows_per_step: Annotated[
         int | None, Spec(STEP, Cap(), "prompt rows of all requests in a step", unit="rows", unset=_NO_LIMIT)
     ] = None
-    backlog: Annotated[
-        int, Spec(STEP, Whole(0), "requests that may wait beside the running ones; the next gets 503", unit="requests")
-    ] = 64
+    policy: Annotated[
+        str, Spec(STEP, WordOrClass(PolicyWord), "in which order the waiting start, and who yields when KV runs out")
+    ] = PolicyWord.FCFS.value
+    ageing: Annotated[
+        float, Spec(STEP, Real(metavar="S"), "waiting that is worth one level of priority", unit="seconds")
+    ] = AGEING_S
+    itl_target: Annotated[
+        int | None,
+        Spec(
+            STEP,
+            Cap("MS"),
+            "prompt rows leave a step that short while answers are under way; needs a cost profile",
+            unit="milliseconds",
+            unset=_NO_LIMIT,
+        ),
+    ] = None
+    cost_profile: Annotated[
+        str | None,
+        Spec(
+            STEP,
+            Text("FILE"),
+            "what a step costs here, as `arriero calibrate` wrote it",
+            unset="the one that calibrate kept for this model and machine, if any",
+        ),
+    ] = None
+    adapt_threads: Annotated[
+        bool | None,
+        Spec(
+            STEP,
+            Switch(),
+            "threads follow a step's shape, and yield to a busy neighbour",
+            unset="on with a cost profile, else off",
+        ),
+    ] = None
+    preempt: Annotated[
+        PreemptKind, Spec(STEP, Word(PreemptKind), "what becomes of the KV of a request that has to yield")
+    ] = PreemptKind.AUTO
+    displace: Annotated[
+        bool, Spec(STEP, Switch(), "a request takes the slot of a running one that goes after it by --policy")
+    ] = False
+    interrupt_after: Annotated[
+        int | None,
+        Spec(
+            STEP,
+            Cap("MS", "0 (never) or more"),
+            "a cancel ends a decode call that would go on for longer",
+            unit="milliseconds",
+            unset="0 (never)",
+        ),
+    ] = None
     placement: Annotated[
         PlacementKind, Spec(STEP, Word(PlacementKind), "the engine on the server's event loop, or on its own thread")
     ] = PlacementKind.DEDICATED
@@ -239,6 +256,29 @@ class ServeConfig:
         Spec(STEP, Numbers(), "CPUs that the engine's thread is pinned to, such as 0,2-3", unset="not pinned"),
     ] = ()
     check: Annotated[bool, Spec(STEP, Switch(), "verify every invariant after every step; slow")] = False
+    backlog: Annotated[
+        int, Spec(LOAD, Whole(0), "requests that may wait beside the running ones; the next gets 503", unit="requests")
+    ] = 64
+    backlog_tokens: Annotated[
+        int | None,
+        Spec(LOAD, Cap(), "prompt tokens that may wait; a request beyond gets 503", unit="tokens", unset=_NO_LIMIT),
+    ] = None
+    key_requests: Annotated[
+        int | None,
+        Spec(LOAD, Cap(), "requests of one API key at once; the next gets 429", unit="requests", unset=_NO_LIMIT),
+    ] = None
+    key_tokens: Annotated[
+        int | None,
+        Spec(LOAD, Cap(), "their prompt tokens; a request beyond gets 429", unit="tokens", unset=_NO_LIMIT),
+    ] = None
+    queue_timeout: Annotated[
+        float | None,
+        Spec(LOAD, RealCap("S"), "a request that has not started by then gets 503", unit="seconds", unset=_NO_LIMIT),
+    ] = None
+    stuck_after: Annotated[
+        float,
+        Spec(LOAD, Real(0.1, metavar="S"), "/health turns red when work waits so long for a step", unit="seconds"),
+    ] = STUCK_AFTER_S
     host: Annotated[str, Spec(HTTP, Text("ADDRESS"), "the address to listen on")] = "127.0.0.1"
     port: Annotated[int, Spec(HTTP, Whole(0, 65_535), "the port to listen on; 0 takes a free one")] = 8080
     alias: Annotated[
@@ -316,6 +356,16 @@ class ServeConfig:
         if self.cache_ram is not None:
             return self.cache_ram
         return HOST_MIB if self.kv is KvLayout.SEPARATE or self.cache_dir is not None else 0
+
+    @property
+    def swap_mib(self) -> int:
+        """Room outside the context for what preempted requests have computed, MiB; part of `host_mib`, if there is any.
+
+        Not to be asked of settled settings, in which a store for runs that nobody asked for is one that is not wanted.
+        """
+        if self.preempt is PreemptKind.RECOMPUTE:
+            return 0
+        return HOST_MIB if self.cache_ram is None else self.cache_ram
 
     @property
     def retained_ttl_s(self) -> float:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from arriero.core.config import (
+    AGEING_S,
     LCP_MIN_TOKENS,
     MAX_SEQUENCES,
     OPTIONS,
@@ -18,6 +19,8 @@ from arriero.core.config import (
     KvLayout,
     KvType,
     PlacementKind,
+    PolicyWord,
+    PreemptKind,
     ServeConfig,
     SessionReuse,
 )
@@ -62,7 +65,7 @@ def check(config: ServeConfig) -> None:
     Raises:
         ConfigError: the first thing that does not; it names the flag and the remedy.
     """
-    for rules in (_ids, _memory, _exact, _reuse, _edges):
+    for rules in (_ids, _memory, _exact, _reuse, _load, _edges):
         for message in rules(config):
             raise ConfigError(message)
 
@@ -173,6 +176,28 @@ def _kept_for_nothing(config: ServeConfig) -> Iterator[str]:
             yield f"{flag} {number:g}"
     if config.cache_dir is not None:
         yield f"--cache-dir {config.cache_dir}"
+
+
+def _load(config: ServeConfig) -> Iterator[str]:
+    if config.ageing != AGEING_S and config.policy == PolicyWord.FCFS:
+        yield (
+            f"--ageing {config.ageing:g}: --policy fcfs knows no priorities that could age; "
+            f"add --policy priority, or leave out --ageing"
+        )
+    if config.displace and config.policy in (PolicyWord.FCFS, PolicyWord.FAIR_SHARE, PolicyWord.LONGEST_MATCH):
+        yield (
+            f"--displace: --policy {config.policy} has no ranks by which one request goes before another that runs; "
+            f"use priority, shortest-prefill or deadline, or leave out --displace"
+        )
+    if config.preempt is PreemptKind.SWAP and not config.swap_mib:
+        yield (
+            "--preempt swap: what is swapped goes to memory outside the context, and --cache-ram is 0; "
+            "use --cache-ram 1 or more, or --preempt recompute"
+        )
+    limits = (("--key-requests", config.key_requests), ("--key-tokens", config.key_tokens))
+    for flag, limit in limits:
+        if limit is not None and not config.api_key:
+            yield f"{flag} {limit}: it is a limit on each API key and there are none; add --api-key, or use --backlog"
 
 
 def _edges(config: ServeConfig) -> Iterator[str]:

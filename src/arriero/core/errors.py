@@ -11,7 +11,12 @@
     │  ├─ UnknownModel
     │  └─ UnknownRequest
     ├─ Refused            sound, but not now; carries `retry_after_s`
-    │  ├─ QueueFull
+    │  ├─ QueueFull             too many requests
+    │  │  └─ QueueTokensFull    too many prompt tokens wait
+    │  ├─ KeyLimit              too many requests of one API key
+    │  │  └─ KeyTokenLimit      too many prompt tokens of one API key
+    │  ├─ QueueTimeout          it was taken, and had not started in time
+    │  ├─ DeadlineHopeless      it could only be late
     │  └─ Draining
     ├─ EngineFault        ours
     │  ├─ StepFailed            one request; the others go on
@@ -105,6 +110,26 @@ class Refused(ArrieroError):
 
 class QueueFull(Refused):
     """The backlog has reached its bound."""
+
+
+class QueueTokensFull(QueueFull):
+    """The prompts that wait have as many tokens as may wait."""
+
+
+class KeyLimit(Refused):
+    """One API key has as many requests in flight as it may; others are not concerned."""
+
+
+class KeyTokenLimit(KeyLimit):
+    """The requests of one API key that are in flight have as many prompt tokens as they may."""
+
+
+class QueueTimeout(Refused):
+    """It has waited for as long as requests may, and has not started."""
+
+
+class DeadlineHopeless(Refused):
+    """Its answer could only come after its deadline, as far as that can be foreseen."""
 
 
 class Draining(Refused):

@@ -54,7 +54,8 @@ class SaveSequence:
     Attributes:
         key: the name of the saved run; not in use.
         scope: the cache scope of the run; kept beside it, for a store that outlives the process.
-        tokens: the `length` tokens, for the same purpose.
+        tokens: the `length` tokens, for the same purpose; empty where a preempted request is to find its own KV again,
+            which nobody else may find and which ends with the process.
     """
 
     sequence_id: SequenceId
@@ -167,6 +168,8 @@ class Admitted:
         prefix: where they came from; None if there are none.
         verdict: why they were reused, or not.
         num_matched: its leading tokens that some run held, reused or not.
+        num_swapped_in: its tokens whose own KV comes back from the host store, where they went when it was preempted;
+            none of them counts as cached.
     """
 
     request: Request
@@ -180,6 +183,7 @@ class Admitted:
     prefix: PrefixSource | None = None
     verdict: ReuseVerdict = ReuseVerdict.DISABLED
     num_matched: int = 0
+    num_swapped_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +263,25 @@ class PreemptionCause(StrEnum):
 
     NO_ROOM = "no_room"
     REFUSED = "refused"  # memory refused to clear the slot
+    DISPLACED = "displaced"  # a request that goes first took the slot
 
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """A running request lost its slot and waits again; its tokens are kept and computed anew."""
+    """A running request lost its slot and waits again; its tokens are kept.
+
+    Attributes:
+        num_computed: positions that were in its KV. They are computed a second time, unless they are swapped.
+        swapped: whether the host store was told to keep its KV until it runs again; a `SaveSequence` came before.
+    """
 
     request_id: RequestId
     sequence_id: SequenceId
     step: StepNumber
     cause: PreemptionCause
-    num_computed: int  # positions that will be computed a second time
+    num_computed: int
     at: Time
+    swapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

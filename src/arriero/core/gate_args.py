@@ -100,6 +100,7 @@ class GateArgs:
         names: the gates to run, as given; empty for all. For the verb `gates` only.
         json_file: where the results go beside the terminal, or None.
         placements: in which to run, in this order.
+        interrupt: whether a cancel may end a decode call in all of them.
         config: model, backend, slots, context, batch, threads, caps; its placement means nothing.
         knobs: for the verb `run` only.
         exactness, storm: for the verbs of these names only.
@@ -109,6 +110,7 @@ class GateArgs:
     names: tuple[str, ...] = ()
     json_file: str | None = None
     placements: tuple[PlacementKind, ...] = (PlacementKind.DEDICATED, PlacementKind.SHARED)
+    interrupt: bool = False
     config: ServeConfig = field(default_factory=ServeConfig)
     knobs: GateKnobs = field(default_factory=GateKnobs)
     exactness: ExactnessKnobs = field(default_factory=ExactnessKnobs)

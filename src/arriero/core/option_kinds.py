@@ -169,6 +169,22 @@ class Real:
 
 
 @dataclass(frozen=True, slots=True)
+class RealCap:
+    """A limit with a fraction that can be off: 0 is written for None."""
+
+    metavar: str = "X"
+    range: str = "0 (no limit) or more"
+
+    def parse(self, text: str) -> float | None:
+        """A decimal number; 0 is no limit."""
+        return Real().parse(text) or None
+
+    def accept(self, value: object) -> float | None:
+        """A TOML number; 0 is no limit."""
+        return Real().accept(value) or None
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """On or off."""
 
@@ -233,6 +249,37 @@ class Word:
             raise BadValue(f"not one of the choices; use {' or '.join(self.words)}") from None
 
     def accept(self, value: object) -> StrEnum:
+        """A TOML string."""
+        return self.parse(value if isinstance(value, str) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class WordOrClass:
+    """One word of a closed set, or a class of the user's own as `module:Class`."""
+
+    words: type[StrEnum]
+
+    @property
+    def metavar(self) -> str:
+        """The words, then the other form."""
+        return "|".join([*self.words, "MODULE:CLASS"])
+
+    @property
+    def range(self) -> str:
+        """The words, then the other form."""
+        return ", ".join([*self.words, "or module:Class"])
+
+    def parse(self, text: str) -> str:
+        """The word, in any case, or the two names; whether there is such a class is seen when it is loaded."""
+        name = text.strip()
+        if (word := name.lower()) in tuple(self.words):
+            return word
+        module, _, owner = name.partition(":")
+        if owner.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+            return name
+        raise BadValue(f"not one of the choices; use {' or '.join(self.words)}, or a class of yours as MODULE:CLASS")
+
+    def accept(self, value: object) -> str:
         """A TOML string."""
         return self.parse(value if isinstance(value, str) else "")
 

@@ -110,6 +110,14 @@ class Cap(StrEnum):
     BATCH = "batch"  # num_rows of the batch
     PER_STEP = "prefill_rows_per_step"
     PER_SEQUENCE = "prefill_rows_per_seq"
+    ITL_TARGET = "itl_target"  # the time that a step with decode rows may take
+
+
+class OverTarget(StrEnum):
+    """Why a step is predicted to take longer than its target allows."""
+
+    DECODE_ROWS = "decode_rows"  # they alone do, and a prompt got its least rows beside them
+    LEAST_ROWS = "least_rows"  # with the least rows that a prompt gets in every step
 
 
 class Deferral(StrEnum):
@@ -145,6 +153,10 @@ class BatchPlan:
         wake_at: when to ask again if no message comes; never earlier than `now`. None: only a message can change this.
         deferrals: how many candidates were not taken, by reason.
         deferred: who they were, in the order in which they were offered; empty unless the scheduler was asked for it.
+        followers: those of them who wait for a prefix that is being computed, in the same order; always told.
+        over_target: why it is predicted to take longer than its target allows; None where it does not, where there is
+            no target, and where nobody has asked, as no prompt had rows beside decode rows.
+        pool_cells: cells in use before it, of whomever; counted where all share one pool whose costs are known, else 0.
     """
 
     step: StepNumber
@@ -156,6 +168,9 @@ class BatchPlan:
     wake_at: Time | None
     deferrals: Mapping[Deferral, int] = field(default_factory=dict[Deferral, int])
     deferred: tuple[Deferred, ...] = ()
+    followers: tuple[RequestId, ...] = ()
+    over_target: OverTarget | None = None
+    pool_cells: int = 0
 
 
 @dataclass(frozen=True, slots=True)

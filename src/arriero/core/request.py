@@ -6,10 +6,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final, overload
 
-from arriero.core.errors import InvalidSampling
+from arriero.core.errors import InvalidRequest, InvalidSampling
 from arriero.core.ids import NO_EPOCH, Epoch, RequestId, Time, TokenId
 
 MAX_SEED: Final = 2**32 - 1
+MOST_URGENT: Final = -100
+LEAST_URGENT: Final = 100
 
 
 class RequestState(StrEnum):
@@ -47,6 +49,7 @@ class CancelReason(StrEnum):
     DISCONNECT = "disconnect"
     STOP = "stop"  # delivery found a stop string: the answer is complete
     TIMEOUT = "timeout"
+    QUEUE_TIMEOUT = "queue_timeout"  # it had not started by then
     SLOW_CONSUMER = "slow_consumer"
     SHUTDOWN = "shutdown"
 
@@ -156,6 +159,10 @@ class Request:
         preloaded: handed over before the first step; step 0 computes all of these prompts at once, unmetered.
         session_id: the conversation that it belongs to, or None.
         cache_scope: requests of one scope may see one another's prefixes; None neither looks up nor leaves anything.
+        priority: smaller goes first, from `MOST_URGENT` to `LEAST_URGENT`; what it is worth is the policy's matter.
+        deadline_at: when its caller wants the whole answer, None if it did not say; it orders, and nothing ends then.
+        start_by: ends with `CancelReason.QUEUE_TIMEOUT` if it has not taken a slot once until then; None for never.
+        tenant: who pays for it in a fair share, or None, which is a tenant of its own; never shown and never logged.
     """
 
     request_id: RequestId
@@ -170,3 +177,13 @@ class Request:
     preloaded: bool = False
     session_id: str | None = None
     cache_scope: str | None = None
+    priority: int = 0
+    deadline_at: Time | None = None
+    start_by: Time | None = None
+    tenant: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a priority out of range."""
+        if not MOST_URGENT <= self.priority <= LEAST_URGENT:
+            message = f"priority must be between {MOST_URGENT} and {LEAST_URGENT}, not {self.priority}"
+            raise InvalidRequest(message, field="priority")

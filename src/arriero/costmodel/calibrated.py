@@ -7,13 +7,14 @@ coefficients for each number, not for each pair. Nothing here measures or fits: 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from arriero.core.errors import ConfigError
 from arriero.core.option_kinds import Threads
 from arriero.core.plan import BatchPlan, StepShape
+from arriero.costmodel.change import CostChange
 from arriero.costmodel.models import TIME_MAX, checked
 from arriero.costmodel.passes import AnyRow, Pass, PassRules, split, stand_in
 from arriero.costmodel.terms import PassCosts
@@ -85,6 +86,15 @@ class HostCosts:
         """Microseconds of one step."""
         return self.step + self.entry * num_entries + (self.token + self.delivery) * num_tokens
 
+    def scaled(self, factor: float) -> "HostCosts":
+        """Every cost times a factor."""
+        return HostCosts(
+            step=self.step * factor,
+            entry=self.entry * factor,
+            token=self.token * factor,
+            delivery=self.delivery * factor,
+        )
+
 
 NO_HOST: Final = HostCosts()
 
@@ -99,6 +109,9 @@ class CalibratedCost:
         threads: which of these numbers is used; both are among them.
         host: what a step takes outside the decode call.
         valid: what was measured.
+        spread: by which part of its prediction a step may come later, for whoever has to keep a promise; no prediction
+            has it in it.
+        origin: the costs as they were calibrated, where a `CostChange` has made these of them; None: these are they.
     """
 
     rules: PassRules
@@ -106,6 +119,8 @@ class CalibratedCost:
     threads: Threads
     host: HostCosts = NO_HOST
     valid: ValidRange
+    spread: float = 0.0
+    origin: "CalibratedCost | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse threads that were not measured.
@@ -127,9 +142,21 @@ class CalibratedCost:
             return _whole(host + sum(self.decode_time(stand_in(call)) for call in shape.calls))
         return self.time(stand_in(shape))
 
-    def plan_time(self, plan: BatchPlan, *, pool: int = 0) -> int:
-        """From the rows themselves."""
-        return self.time(plan.rows, pool=pool)
+    @property
+    def is_level(self) -> bool:
+        """Whether equal rows at later positions take as long: nobody promises that."""
+        return False
+
+    def plan_time(self, plan: BatchPlan, *, pool: int | None = None) -> int:
+        """From the rows themselves.
+
+        Args:
+            plan: a step.
+            pool: cells in use before it, instead of those that the plan names.
+        """
+        if plan.shape.calls:
+            return self.step_time(plan.shape)
+        return self.time(plan.rows, pool=plan.pool_cells if pool is None else pool)
 
     def time(self, rows: Sequence[AnyRow], *, pool: int = 0) -> int:
         """Microseconds of a step with these rows, ascending by sequence id.
@@ -141,8 +168,8 @@ class CalibratedCost:
         Raises:
             TimeOverflow: it does not fit in 64 bits.
         """
-        num_tokens = sum(row.wants_logits for row in rows)
-        return _whole(self.host.time(len(rows), num_tokens) + self.decode_time(rows, pool=pool))
+        tokens = [row.wants_logits for row in rows]
+        return _whole(self.host.time(len(rows), sum(tokens)) + self.decode_time(rows, pool=pool))
 
     def predict(self, rows: Sequence[AnyRow], *, pool: int = 0) -> Prediction:
         """As `time`, with what lies outside the calibrated range."""
@@ -175,6 +202,30 @@ class CalibratedCost:
             ConfigError: they were not measured.
         """
         return replace(self, threads=threads)
+
+    def changed(self, change: CostChange) -> "CalibratedCost":
+        """The same machine as a change says that it is now; of earlier changes nothing stays.
+
+        Raises:
+            ConfigError: it names threads that were not measured.
+        """
+        origin = self.origin or self
+        factors = {each.threads: each.by_group for each in change.factors}
+        unknown = [number for number in factors if number not in origin.passes]
+        if unknown:
+            known = ", ".join(map(str, sorted(origin.passes)))
+            raise ConfigError(f"a change of costs at {unknown[0]} threads: calibrated for {known} only; leave it out")
+        return replace(
+            origin,
+            passes={
+                number: each.scaled(factors[number]) if number in factors else each
+                for number, each in origin.passes.items()
+            },
+            threads=change.threads,
+            host=origin.host.scaled(change.host),
+            spread=change.spread,
+            origin=origin,
+        )
 
     def _outside(self, rows: Sequence[AnyRow], pool: int) -> Iterator[Outside]:
         valid, num_rows = self.valid, sum(row.num_rows for row in rows)

@@ -13,14 +13,18 @@ What a busy neighbour does must not be learned, since it passes:
 
 `disturbance` is the share of steps that were far slower lately. A value that stays high says that the machine is not
 the one that was calibrated, or has company.
+
+Half of all steps take longer than a prediction that is right, so a promise needs more: `spread` is what one step in
+twenty exceeds lately. It grows with each step beyond it and shrinks a nineteenth as much with each of the others.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import exp, expm1, log, log1p
 from typing import Final, NamedTuple
 
 from arriero.costmodel.calibrated import CalibratedCost
+from arriero.costmodel.change import CostChange, GroupFactors
 from arriero.costmodel.passes import AnyRow, split
 from arriero.costmodel.terms import TermGroup
 
@@ -28,6 +32,10 @@ _USUAL_AT_FIRST: Final = 0.05
 _USUAL_LEAST: Final = 0.005
 _USUAL_MOST: Final = 0.25
 _USUAL_STEP: Final = 0.02
+_PROMISE: Final = 0.95
+_LATE_STEP: Final = 0.2  # in usual errors
+_LATE_MOST: Final = 0.5
+_DIGITS: Final = 6  # of a factor, when it is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +78,14 @@ class OnlineCost:
     """Owned by whoever sees the steps; a scheduler gets a `CalibratedCost` made from it, in a message."""
 
     def __init__(self, cost: CalibratedCost, rules: FollowRules = FOLLOW) -> None:
-        """Start with the calibrated costs, all factors 1."""
+        """Start with costs as they were calibrated, all factors 1."""
+        assert cost.origin is None, "a change says all from the calibrated costs on"
         self._cost = cost
         self._rules = rules
         self._factors = {number: dict.fromkeys(TermGroup, 1.0) for number in cost.passes}
         self._host = 1.0
         self._usual = _USUAL_AT_FIRST
+        self._late = log1p(cost.spread)
         self._disturbance = 0.0
 
     @property
@@ -121,18 +131,26 @@ class OnlineCost:
             self._learn(error, predicted, parts, host)
         return Observed(predicted, error, is_far)
 
+    @property
+    def spread(self) -> float:
+        """By which part of its prediction one step in twenty came later lately; disturbances are left out."""
+        return expm1(self._late)
+
+    def change(self) -> CostChange:
+        """What the calibrated costs have become; to be told to those who plan with them."""
+        return CostChange(
+            threads=self._cost.threads,
+            factors=tuple(
+                GroupFactors(number, *(round(factors[group], _DIGITS) for group in TermGroup))
+                for number, factors in sorted(self._factors.items())
+            ),
+            host=round(self._host, _DIGITS),
+            spread=round(self.spread, _DIGITS),
+        )
+
     def refined(self) -> CalibratedCost:
         """The model as it is now; a value that does not change any more."""
-        cost = self._cost
-        host = replace(
-            cost.host,
-            step=cost.host.step * self._host,
-            entry=cost.host.entry * self._host,
-            token=cost.host.token * self._host,
-            delivery=cost.host.delivery * self._host,
-        )
-        passes = {number: each.scaled(self._factors[number]) for number, each in cost.passes.items()}
-        return replace(cost, passes=passes, host=host)
+        return self._cost.changed(self.change())
 
     def _parts(self, rows: Sequence[AnyRow], pool: int) -> dict[tuple[int, TermGroup], float]:
         """Microseconds of the decode call by what has a factor."""
@@ -148,6 +166,9 @@ class OnlineCost:
     def _learn(self, error: float, predicted: float, parts: dict[tuple[int, TermGroup], float], host: float) -> None:
         clip = self._rules.clip * self._usual
         believed = max(-clip, min(clip, error))
+        pull = _LATE_STEP * self._usual * (_PROMISE if error > self._late else 1 - _PROMISE)
+        self._late += max(-pull, min(pull, error - self._late))
+        self._late = max(0.0, min(_LATE_MOST, self._late))
         self._usual *= exp(_USUAL_STEP if abs(error) > self._usual else -_USUAL_STEP)
         self._usual = max(_USUAL_LEAST, min(_USUAL_MOST, self._usual))
         squares = (host * host + sum(part * part for part in parts.values())) / predicted**2

@@ -146,12 +146,11 @@ def stand_in(shape: StepShape) -> list[Stretch]:
     return found
 
 
-class _Piece(NamedTuple):
-    """The rows that one sequence has in a pass."""
+_Piece: TypeAlias = tuple[int, int, bool]
+"""The rows that one sequence has in a pass: start, number, whether the last gives logits.
 
-    start: int
-    num_rows: int
-    gives_logits: bool
+A plain tuple, as many are made for each prediction; for the same reason sums are taken of lists, not of generators.
+"""
 
 
 def _separate(rows: Sequence[AnyRow], rules: PassRules) -> list[Pass]:
@@ -161,9 +160,9 @@ def _separate(rows: Sequence[AnyRow], rules: PassRules) -> list[Pass]:
         size = 1
         while size < len(left) and size < rules.micro_batch and left[size][0] == left[size - 1][0] + 1:
             size += 1
-        shortest = min(num_rows for _, _, num_rows, _ in left[:size])
-        length = min(shortest, max(1, rules.micro_batch // size))
-        pieces = [_Piece(start, length, wants and length == num) for _, start, num, wants in left[:size]]
+        lengths = [num_rows for _, _, num_rows, _ in left[:size]]
+        length = min(*lengths, max(1, rules.micro_batch // size))
+        pieces = [(start, length, wants and length == num) for _, start, num, wants in left[:size]]
         found.append(_equal_pass(pieces, length, rules))
         rest = [(each, start + length, num - length, wants) for each, start, num, wants in left[:size] if num > length]
         left = rest + left[size:]
@@ -173,7 +172,7 @@ def _separate(rows: Sequence[AnyRow], rules: PassRules) -> list[Pass]:
 def _equal_pass(pieces: Sequence[_Piece], length: int, rules: PassRules) -> Pass:
     """Each piece in a stream of its own."""
     path = rules.path(length)
-    starts = [piece.start for piece in pieces]
+    starts = [start for start, _, _ in pieces]
     looked_at = rules.scan(max(starts) + length)
     cells = sum(starts) + length * len(pieces)
     if path is AttentionPath.MANY:
@@ -184,13 +183,13 @@ def _equal_pass(pieces: Sequence[_Piece], length: int, rules: PassRules) -> Pass
     else:
         keys = length * sum(starts) + len(pieces) * length * (length + 1) // 2
     rows = length * len(pieces)
-    logit_rows = sum(piece.gives_logits for piece in pieces)
-    return Pass(rows, path, len(pieces), cells, keys, rows * looked_at, logit_rows, builds=True)
+    logit_rows = [gives_logits for _, _, gives_logits in pieces]
+    return Pass(rows, path, len(pieces), cells, keys, rows * looked_at, sum(logit_rows), builds=True)
 
 
 def _unified(rows: Sequence[AnyRow], rules: PassRules, pool: int) -> list[Pass]:
-    own = sum(row.start for row in rows)
-    looked_at = rules.scan(max(pool, own) + sum(row.num_rows for row in rows))
+    own, more = [row.start for row in rows], [row.num_rows for row in rows]
+    looked_at = rules.scan(max(pool, sum(own)) + sum(more))
     found: list[Pass] = []
     pieces: list[_Piece] = []
     room = rules.micro_batch
@@ -199,7 +198,7 @@ def _unified(rows: Sequence[AnyRow], rules: PassRules, pool: int) -> list[Pass]:
         while left:
             taken = min(left, room)
             left -= taken
-            pieces.append(_Piece(at, taken, row.wants_logits and not left))
+            pieces.append((at, taken, row.wants_logits and not left))
             at, room = at + taken, room - taken
             if not room:
                 found.append(_pooled_pass(pieces, looked_at, rules))
@@ -211,22 +210,23 @@ def _unified(rows: Sequence[AnyRow], rules: PassRules, pool: int) -> list[Pass]:
 
 def _pooled_pass(pieces: Sequence[_Piece], looked_at: int, rules: PassRules) -> Pass:
     """All pieces in one stream, where a row looks at everybody's cells."""
-    num_rows = sum(piece.num_rows for piece in pieces)
-    cells = sum(piece.start + piece.num_rows for piece in pieces)
+    numbers, ends = [number for _, number, _ in pieces], [start + number for start, number, _ in pieces]
+    num_rows, cells = sum(numbers), sum(ends)
     path = rules.path(num_rows)
     if path is AttentionPath.MANY:
         keys = _tiled_keys(pieces, rules.tile_rows, looked_at)
     else:
-        keys = sum(each.num_rows * each.start + each.num_rows * (each.num_rows + 1) // 2 for each in pieces)
-    logit_rows = sum(piece.gives_logits for piece in pieces)
-    return Pass(num_rows, path, 1, cells, keys, num_rows * looked_at, logit_rows, builds=True)
+        products = [number * start + number * (number + 1) // 2 for start, number, _ in pieces]
+        keys = sum(products)
+    logit_rows = [gives_logits for _, _, gives_logits in pieces]
+    return Pass(num_rows, path, 1, cells, keys, num_rows * looked_at, sum(logit_rows), builds=True)
 
 
 def _tiled_keys(pieces: Sequence[_Piece], tile: int, most: int) -> int:
     """Tiles of consecutive rows, each with the positions of all sequences that have a row in it."""
     total, reach, room = 0, 0, tile
-    for piece in pieces:
-        at, end = piece.start, piece.start + piece.num_rows
+    for start, number, _ in pieces:
+        at, end = start, start + number
         while at < end:
             taken = min(end - at, room)
             at, room = at + taken, room - taken

@@ -30,7 +30,8 @@ from arriero.costmodel.passes import AttentionPath, Pass
 
 KNOTS: Final = (0, 16, 64, 256)
 _FIRST, _SECOND, _THIRD = KNOTS[1:]
-_BLOCK: Final = 16
+BLOCK_ROWS: Final = 16
+"""Rows that kernels for repacked weights take together, where there are so many."""
 _QUAD: Final = 4
 
 
@@ -78,7 +79,7 @@ def amounts(one: Pass) -> tuple[float, ...]:
         min(max(rows - _FIRST, 0), _SECOND - _FIRST),
         min(max(rows - _SECOND, 0), _THIRD - _SECOND),
         max(rows - _THIRD, 0),
-        rows % _BLOCK // _QUAD,
+        rows % BLOCK_ROWS // _QUAD,
         rows % _QUAD,
         rows % _QUAD > 0,
         one.streams,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar, assert_never, get_args
 
 from arriero.core.errors import ArrieroError, Draining, EngineDied
-from arriero.core.events import CancelTarget, CancelWaiting, Event, Finished, KvOp, RetainedAction, SavedRun
+from arriero.core.events import CancelWaiting, Event, Finished, KvOp, SavedRun
 from arriero.core.ids import SequenceId, Time
 from arriero.core.plan import BatchPlan, Failed, StepOutcome
 from arriero.core.request import CancelReason
@@ -33,6 +33,7 @@ from arriero.engine.inbox import (
     Cancel,
     Inbox,
     Message,
+    Recalibrate,
     Shutdown,
     Submit,
     TakePicture,
@@ -40,8 +41,10 @@ from arriero.engine.inbox import (
     Tend,
     Until,
 )
-from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, Observers, StepRecord
+from arriero.engine.observer import Arrival, EngineSnapshot, EngineSummary, Observers, Seen, StepRecord
 from arriero.engine.open_requests import OpenRequests
+from arriero.engine.step_control import AS_IT_IS, Foreseen, Measured, StepCall, StepControl
+from arriero.engine.thread_advisor import ThreadShift
 from arriero.engine.totals import Totals
 from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.scheduler import Scheduler
@@ -86,6 +89,7 @@ class Run:
     """Run a plan where the backend lives; come back with its outcome."""
 
     plan: BatchPlan
+    call: StepCall = AS_IT_IS
 
 
 Need: TypeAlias = Wait | Settle | Run
@@ -121,17 +125,18 @@ class Actor:
         requests: OpenRequests,
         observers: Observers,
         clock: Clock,
+        control: StepControl,
     ) -> None:
-        """All of them belong to the actor from now on; the inbox is shared with producers."""
+        """All of them belong to the actor from now on; inbox and control are shared with producers."""
         self.scheduler = scheduler
         self.executor = executor
         self.inbox = inbox
+        self.control = control
         self._options = options
         self._requests = requests
         self._observers = observers
         self._clock = clock
         self._totals = Totals()
-        self._log: list[Event] = []
         self._shutting_down = False
         self._failed_in_a_row = 0
         self.snapshot = self._take_snapshot(clock())
@@ -142,23 +147,27 @@ class Actor:
         until: Until = AT_ONCE
         while True:
             idle_from = self._clock() if self._observers and until is not AT_ONCE else None
+            if until is not AT_ONCE:
+                self.control.sleep()
             messages = yield Wait(until)
             assert isinstance(messages, list), "Wait is answered with messages"
             began_at = self._clock()
+            self.control.wake(began_at)
             for message in messages:
                 yield from self._apply(message, began_at)
             plan = self.scheduler.plan(began_at)
             yield from self._settle(plan.events)
-            outcome, committed_at = None, None
+            foreseen, outcome, committed_at = Foreseen(began_at), None, None
             if plan.rows:
-                answer = yield Run(plan)
+                call, foreseen = self.control.begin(plan, began_at)
+                answer = yield Run(plan, call)
                 assert answer is not None, "Run is answered with an outcome"
                 assert not isinstance(answer, list | dict), "Run is answered with an outcome"
                 outcome, committed_at = answer, self._clock()
                 self._watch(outcome)  # before callers are told: who sees the failure finds the door already closed
                 yield from self._settle(self.scheduler.commit(outcome, committed_at))
             idle_us = 0 if idle_from is None else int(began_at - idle_from)
-            self._record(messages, plan, outcome, (began_at, committed_at), idle_us)
+            self._record(messages, plan, outcome, foreseen, committed_at, idle_us)
             until = self._next(plan)
             if until is None and self._must_end():
                 yield from self._end()
@@ -185,6 +194,10 @@ class Actor:
                 tended = self.scheduler.tend(action, now)
                 yield from self._settle(tended.events)
                 _answer(answer, tended.report)
+            case Recalibrate(change):
+                self.control.apply(change)
+                self._totals.add("recalibrations")
+                yield from self._settle(self.scheduler.recalibrate(change, now))
             case _:
                 assert_never(message)
 
@@ -197,17 +210,19 @@ class Actor:
             answer = yield Settle(events)
             assert isinstance(answer, dict)
             reports = answer
+            self.control.see(events)
         self._requests.tell(events, reports)
         self._totals.count(events)
         if self._observers:
-            self._log.extend(events)
+            self._observers.note(events)
 
     def _record(
         self,
         messages: list[Message],
         plan: BatchPlan,
         outcome: StepOutcome | None,
-        times: tuple[Time, Time | None],
+        foreseen: Foreseen,
+        committed_at: Time | None,
         idle_us: int,
     ) -> None:
         if self._options.check:
@@ -216,6 +231,7 @@ class Actor:
         self._totals.add("prefill_rows", plan.shape.prefill_rows)
         ended_at = self._clock()
         self._totals.has_news |= not plan.rows
+        shift = self._learn(plan, outcome, foreseen, ended_at)
         self._end_of_step(ended_at)
         if self._observers:
             self._observers.step(
@@ -223,18 +239,37 @@ class Actor:
                     messages=tuple(_seen(messages)),
                     plan=plan,
                     outcome=outcome,
-                    events=tuple(self._log),
-                    began_at=times[0],
+                    events=self._observers.take_events(),
+                    began_at=foreseen.began_at,
                     ended_at=ended_at,
-                    committed_at=times[1],
+                    committed_at=committed_at,
                     decode_us=self.executor.counts.decode_ns // 1000 if plan.rows else 0,
                     decode_calls=self.executor.counts.calls_of_step if plan.rows else 0,
                     idle_us=idle_us,
                     snapshot=self.snapshot,
                     adopted=self._options.adopted,
+                    predicted_us=foreseen.predicted,
+                    threads=foreseen.threads,
+                    shift=shift,
                 )
             )
-            self._log.clear()
+
+    def _learn(
+        self, plan: BatchPlan, outcome: StepOutcome | None, foreseen: Foreseen, ended_at: Time
+    ) -> ThreadShift | None:
+        """What the step says about the machine; the scheduler hears of it at the next boundary."""
+        if outcome is None:
+            self.control.idle(ended_at)
+            return None
+        counts = self.executor.counts
+        measured = Measured(plan, outcome, ended_at, counts.decode_ns // 1000, counts.calls_of_step)
+        shift = self.control.end(foreseen, measured)
+        if shift is not None:
+            self._totals.add("thread_shifts")
+        change = self.control.due(ended_at)
+        if change is not None:
+            self.inbox.post(Recalibrate(change))
+        return shift
 
     def _end(self) -> Steps:
         """After the last step: what still waits can never be admitted, and nobody will start from what is retained."""
@@ -287,7 +322,7 @@ class Actor:
             ended_at=now,
             residual_sequences=tuple(residual),
             crashed=crashed,
-            events=tuple(self._log),
+            events=self._observers.take_events(),
             snapshot=self.snapshot,
         )
         for result in self._requests.take_ended():  # of a step that did not come to its end
@@ -307,7 +342,7 @@ class Actor:
                 _refuse(answer, reason)
             case Tend(_, answer):
                 _refuse(answer, reason)
-            case Cancel() | Shutdown():
+            case Cancel() | Shutdown() | Recalibrate():
                 pass
             case _:
                 assert_never(message)
@@ -341,7 +376,7 @@ def _refuse(answer: Future[T], reason: ArrieroError) -> None:
         answer.set_exception(reason)
 
 
-def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget | RetainedAction]:
+def _seen(messages: list[Message]) -> Iterator[Seen]:
     """What observers may know of the messages: no handle and no future."""
     for message in messages:
         match message:
@@ -351,5 +386,7 @@ def _seen(messages: list[Message]) -> Iterator[Arrival | CancelTarget | Retained
                 yield target
             case Tend(action):
                 yield action
+            case Recalibrate(change):
+                yield change
             case _:
                 pass

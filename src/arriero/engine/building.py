@@ -5,13 +5,12 @@
 
 from arriero.backend.protocol import BackendLimits
 from arriero.core.events import SavedRun
-from arriero.engine.options import EngineOptions, closes_holes, num_running
+from arriero.engine.options import EngineOptions, closes_holes, num_running, step_budget
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.sequence_ids import LowestFirst, PooledIds, SequenceIds
 from arriero.scheduler.admission import AtMost, Continuous
 from arriero.scheduler.holes import Closed
 from arriero.scheduler.planners import DecodeFirst, PhasesApart, Planner
-from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
 from arriero.scheduler.scheduler import Scheduler
 from arriero.scheduler.starts import Following, InOrder, ReuseFirst, Starts
@@ -31,16 +30,19 @@ def build_scheduler(
     return Scheduler(
         kv=_manager(limits, options, num_preloaded, saved),
         planner=_planner(limits, options),
-        policy=FirstComeFirstServed(),
+        policy=options.policy.new(),
         limits=SchedulerLimits(
             num_rows=limits.num_rows,
-            budget=options.budget,
+            budget=step_budget(options),
+            cost=options.cost,
             headroom_per_sequence=options.headroom_per_sequence,
         ),
         rules=SchedulerRules(
             start=AtMost(num_running(limits, options)) if options.retained else Continuous(),
             reuse=options.reuse,
             holes=Closed() if closes_holes(limits, options) else None,
+            swap=options.swap,
+            displaces=options.displaces,
         ),
     )
 
@@ -58,7 +60,7 @@ def _manager(
     if options.published_pools is not None:
         reuse_completed = options.published_pools
         ids = PooledIds(limits.num_sequences, num_preloaded=num_preloaded, reuse_completed=reuse_completed)
-    manager = CellManager(layout, ids, reuse=options.reuse)
+    manager = CellManager(layout, ids, reuse=options.reuse, swap_tokens=options.swap_tokens)
     if saved:
         manager.adopt(saved)
     return manager

@@ -27,6 +27,7 @@ from arriero.record.published import (
     DOES_NOT_APPLY,
     STREAM_COUNTS,
     TOTALS,
+    number,
     published_status,
     renamed,
 )
@@ -94,6 +95,9 @@ def iter_row(record: StepRecord, started_at: Time) -> IterRow:
         llama_decode_wall_us=record.decode_us,
         iter_wall_us=int(record.ended_at - record.began_at),
         idle_wait_us=record.idle_us,
+        predicted_us=number(record.predicted_us),
+        decode_threads=DOES_NOT_APPLY if record.threads is None else record.threads.decode,
+        prefill_threads=DOES_NOT_APPLY if record.threads is None else record.threads.prefill,
     )
 
 

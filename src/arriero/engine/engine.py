@@ -13,46 +13,38 @@ An engine starts once. It neither starts nor stops an event loop or llama.cpp, a
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
 from arriero.backend.protocol import Backend, BackendLimits
-from arriero.core.errors import ArrieroError, ConfigError, Draining, InvalidRequest
-from arriero.core.events import CancelById, CancelByToken, CancelEverything, RetainedAction, RetainedReport
+from arriero.core.errors import ArrieroError, ConfigError, Draining
+from arriero.core.events import (
+    CancelById,
+    CancelByToken,
+    CancelEverything,
+    CancelTarget,
+    RetainedAction,
+    RetainedReport,
+)
 from arriero.core.ids import Epoch, RequestId, Time, TokenId
 from arriero.core.request import GREEDY, CancelReason, Request, SamplingParams
+from arriero.costmodel.calibrated import CalibratedCost
 from arriero.engine.actor import Actor, ActorOptions, Clock, monotonic_us
 from arriero.engine.building import build_scheduler
 from arriero.engine.door import Door, Place
 from arriero.engine.executor import Executor
 from arriero.engine.handle import RequestHandle, TokenStream
+from arriero.engine.health import Health, health_of, not_started
 from arriero.engine.inbox import Cancel, Inbox, Shutdown, Submit, TakePicture, TakeSnapshot, Tend
+from arriero.engine.new_request import after, check_new
 from arriero.engine.observer import EngineSnapshot, EngineSummary, Observer, Observers
 from arriero.engine.open_requests import OpenRequests
-from arriero.engine.options import EngineOptions, check_options, num_running
+from arriero.engine.options import EngineOptions, check_options, door_limits, num_running
 from arriero.engine.placement import Dedicated, Placement, Shared, run_dedicated, run_shared
+from arriero.engine.step_control import build_control, build_interrupter
 from arriero.kv.reuse import CachePicture
-from arriero.scheduler.admission import BacklogCounts, check_fits
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """Whether the engine is well, from its last published figures.
-
-    Attributes:
-        alive: the loop runs.
-        accepting: new work is taken.
-        reason: why not, in one line, or None.
-        has_work: requests are alive.
-        step_age_us: since the end of the last step.
-    """
-
-    alive: bool
-    accepting: bool
-    reason: str | None
-    has_work: bool
-    step_age_us: Time
+from arriero.scheduler.backlog import BacklogCounts
 
 
 class Engine:
@@ -79,8 +71,8 @@ class Engine:
         self._clock = clock
         self._name = name
         self._inbox = Inbox()
-        backlog = self._options.backlog
-        self._door = Door(None if backlog is None else num_running(backend.limits, self._options) + backlog)
+        self._interrupter = build_interrupter(backend.interrupt, self._options)
+        self._door = Door(door_limits(backend.limits, self._options))
         self._ids = count(1)
         self._preloaded: list[Request] = []
         self._run: _Run | None = None
@@ -130,7 +122,7 @@ class Engine:
 
     def cancel_all(self, reason: CancelReason = CancelReason.SHUTDOWN) -> None:
         """Cancel whatever is alive: the time to drain is over."""
-        self._inbox.post(Cancel(CancelEverything(reason)))
+        self._cancel(CancelEverything(reason))
 
     def join(self, timeout_s: float | None = None) -> EngineSummary:
         """Wait in a plain thread for the end.
@@ -147,15 +139,21 @@ class Engine:
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enter(self) -> Place:
+    def enter(self, tenant: str | None = None, *, tokens: int | None = None, start_by: Time | None = None) -> Place:
         """Take a place in the backlog before the work of preparing a request.
 
+        Args:
+            tenant: whose limits hold beside those of all; None: nobody's.
+            tokens: of its prompt; None: not known yet, `Place.weigh` tells them.
+            start_by: when it has waited for long enough, on the engine's clock; None: never. The door says so, at
+                once; the request itself is to be submitted with the same time.
+
         Raises:
-            QueueFull: none is left; Draining or EngineDied: the engine takes no new work.
+            QueueFull, KeyLimit: a bound is reached; Draining or EngineDied: the engine takes no new work.
         """
         if (refusal := self._inbox.refusal) is not None:
             raise refusal
-        return self._door.enter()
+        return self._door.enter(tenant, tokens=tokens, start_by=start_by, has_queue=self.has_queue)
 
     def submit(  # noqa: PLR0913 - keyword-only options of the one public call, each with a default
         self,
@@ -170,35 +168,33 @@ class Engine:
         session_id: str | None = None,
         cache_scope: str | None = "",
         timeout_ms: int | None = None,
+        queue_timeout_ms: int | None = None,
+        deadline_ms: int | None = None,
+        priority: int = 0,
+        tenant: str | None = None,
         place: Place | None = None,
         arrival_at: Time | None = None,
         preloaded: bool = False,
     ) -> RequestHandle:
-        """Ask for up to `max_tokens` tokens after `prompt`; never waits, from any thread.
+        """Ask for up to `max_tokens` tokens after a prompt of at least one; never waits, from any thread.
 
         Args:
-            prompt: token ids, at least one.
-            max_tokens: the decode budget, at least 1.
-            sampling: greedy by default.
             end_tokens: tokens that end the answer; None: the model's, empty: none.
             min_tokens: end tokens are not chosen before so many were emitted.
-            want_stream: whether the handle gets a stream.
             request_id: a number of the caller's own, not alive now; None: the next free one, counted from 1.
-            session_id: the conversation that it belongs to.
-            cache_scope: requests of one scope may start from one another's prefixes; None: neither does this one, nor
-                does anybody from it.
+            cache_scope: requests of one scope share prefixes; None: this one neither takes any nor leaves one.
             timeout_ms: cancelled at the first boundary after so long, waiting included.
+            queue_timeout_ms: cancelled if it has not started after so long.
+            deadline_ms: the whole answer is wanted after so long; nothing ends then, but who has one may go earlier.
+            priority: smaller goes first, where the policy heeds it.
+            tenant: who pays for it in a fair share, and whose limits hold at the door; None: nobody in particular.
             place: a place taken by `enter`, which the caller gives back; None: one is taken and given back here.
             arrival_at: when the caller's request was complete, on the engine's clock; None: now.
             preloaded: computed in step 0, all prompts in one batch; only before `start`.
 
         Raises:
-            InvalidRequest, ContextTooLong: it can never run. QueueFull, Draining, EngineDied: not now.
-            Nothing was queued in either case.
+            InvalidRequest, ContextTooLong: never. Refused, EngineFault: not now. Nothing was queued in either case.
         """
-        if preloaded and self._run is not None:
-            message = "a request cannot be preloaded once the engine runs"
-            raise InvalidRequest(message, field="preloaded")
         arrived = self._clock() if arrival_at is None else arrival_at
         request = Request(
             request_id=RequestId(next(self._ids) if request_id is None else request_id),
@@ -208,28 +204,41 @@ class Engine:
             sampling=sampling,
             end_tokens=self.end_tokens if end_tokens is None else end_tokens,
             min_tokens=min_tokens,
-            expires_at=None if timeout_ms is None else arrived + timeout_ms * 1000,
+            expires_at=after(arrived, timeout_ms),
             preloaded=preloaded,
             session_id=session_id,
             cache_scope=cache_scope,
+            priority=priority,
+            deadline_at=after(arrived, deadline_ms),
+            start_by=after(arrived, queue_timeout_ms),
+            tenant=tenant,
         )
-        check_fits(request, self.limits.sequence_limit)
-        _check_tokens(request, self.limits.vocab_size)
+        check_new(request, self.limits, has_started=self._run is not None)
         return self._post(request, place, want_stream=want_stream)
 
     def cancel(self, request_id: int, reason: CancelReason = CancelReason.USER) -> None:
         """Cancel whichever request of this id is alive, or the next one submitted under it; never waits."""
-        self._inbox.post(Cancel(CancelById(RequestId(request_id), reason)))
+        self._cancel(CancelById(RequestId(request_id), reason))
 
     def cancel_submission(self, request_id: int, epoch: int, reason: CancelReason = CancelReason.USER) -> None:
         """Cancel exactly one submission; never waits."""
-        self._inbox.post(Cancel(CancelByToken(RequestId(request_id), Epoch(epoch), reason)))
+        self._cancel(CancelByToken(RequestId(request_id), Epoch(epoch), reason))
 
     # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def now(self) -> Time:
         """The engine's clock."""
         return self._clock()
+
+    @property
+    def places(self) -> Door:
+        """The door itself: its bounds, who waits there, and who has waited for long enough."""
+        return self._door
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether requests wait that found no room at the boundary of the last published figures."""
+        return self._run is not None and self._run.actor.snapshot.scheduler.num_waiting > 0
 
     @property
     def door(self) -> BacklogCounts:
@@ -273,20 +282,18 @@ class Engine:
         return await asyncio.wrap_future(answer)
 
     @property
+    def cost(self) -> CalibratedCost | None:
+        """What steps cost here, as the scheduler plans with it now; None without a profile. From any thread."""
+        return self._options.cost if self._run is None else self._run.actor.control.cost
+
+    @property
     def health(self) -> Health:
         """Whether the engine is well; never waits for the engine."""
         run = self._run
-        refusal = self._inbox.refusal
         if run is None:
-            return Health(alive=False, accepting=refusal is None, reason="not started", has_work=False, step_age_us=0)
-        snapshot = run.actor.snapshot
-        return Health(
-            alive=not run.closed.done(),
-            accepting=refusal is None,
-            reason=None if refusal is None else str(refusal),
-            has_work=snapshot.has_work or len(self._inbox) > 0,
-            step_age_us=max(0, self._clock() - snapshot.at),
-        )
+            return not_started(self._inbox.refusal)
+        bound = round(self._options.stuck_after_s * 1e6)
+        return health_of(run.actor, self._clock(), alive=not run.closed.done(), after=bound)
 
     # ── helpers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,28 +303,38 @@ class Engine:
             raise ConfigError(message)
         return self._run
 
+    def _cancel(self, target: CancelTarget) -> None:
+        """Post it first: the interrupted call is followed by the boundary that takes it."""
+        self._inbox.post(Cancel(target))
+        if self._interrupter.is_on:
+            self._interrupter.cancelled(target, self._clock())
+
     def _post_question(self, question: TakePicture | Tend) -> None:
         if not self._inbox.post(question):
             raise self._inbox.refusal or Draining("the engine has shut down; start another one")
 
     def _post(self, request: Request, place: Place | None, *, want_stream: bool) -> RequestHandle:
-        own_place = self.enter() if place is None else None
+        taken = place
+        if taken is None:
+            taken = self.enter(request.tenant, tokens=len(request.prompt), start_by=request.start_by)
+        make = partial(self._submission, request, taken, want_stream=want_stream)
         try:
-            handle = self._inbox.submit(lambda epoch: self._submission(request, epoch, want_stream=want_stream))
+            handle = self._inbox.submit(make)
         except ArrieroError:
-            if own_place is not None:
-                own_place.leave()
+            if place is None:
+                taken.leave()
             raise
-        if own_place is not None:
-            handle.when_done(own_place.leave)
+        if place is None:
+            handle.when_done(taken.leave)
         return handle
 
-    def _submission(self, request: Request, epoch: Epoch, *, want_stream: bool) -> Submit:
+    def _submission(self, request: Request, place: Place, epoch: Epoch, *, want_stream: bool) -> Submit:
         stamped = replace(request, epoch=epoch)
         if request.preloaded:
             self._preloaded.append(stamped)
         cancel = partial(self.cancel_submission, request.request_id, epoch)
-        handle = RequestHandle(request.request_id, epoch, TokenStream() if want_stream else None, cancel)
+        stream = TokenStream() if want_stream else None
+        handle = RequestHandle(request.request_id, epoch, stream, cancel, on_start=place.start)
         return Submit(stamped, handle)
 
     def _build(self, num_preloaded: int) -> Actor:
@@ -325,12 +342,13 @@ class Engine:
         saved = self._backend.saved_runs() if options.reuse is not None else ()
         return Actor(
             build_scheduler(self.limits, options, num_preloaded, saved),
-            Executor(self._backend, check=options.check),
+            Executor(self._backend, check=options.check, interrupter=self._interrupter),
             self._inbox,
             options=ActorOptions(keep_alive=options.keep_alive, check=options.check, adopted=saved),
             requests=OpenRequests(options.stream_high_water),
             observers=self._observers,
             clock=self._clock,
+            control=build_control(options, self._interrupter),
         )
 
 
@@ -344,13 +362,3 @@ class _Run:
 
     def close(self, summary: EngineSummary) -> None:
         self.closed.set_result(summary)
-
-
-def _check_tokens(request: Request, vocab_size: int) -> None:
-    bad = next((token for token in request.prompt if not 0 <= token < vocab_size), None)
-    if bad is not None:
-        message = f"prompt token {bad} is outside the vocabulary of {vocab_size} tokens"
-        raise InvalidRequest(message, field="prompt")
-    if not 0 <= request.min_tokens <= request.max_tokens:
-        message = f"min_tokens must be between 0 and max_tokens ({request.max_tokens}), not {request.min_tokens}"
-        raise InvalidRequest(message, field="min_tokens")

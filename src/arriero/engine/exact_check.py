@@ -44,10 +44,12 @@ class ExactShapes:
     Attributes:
         caps: prompt rows of one call, where they are capped; None is no cap.
         reuses: whether prefixes will be copied, and kept on the host.
+        threads: numbers of threads that will compute in turns; fewer than two: it stays with those there are.
     """
 
     caps: tuple[int | None, ...] = ()
     reuses: bool = True
+    threads: tuple[int, ...] = ()
 
     def longest_chunk(self, limits: BackendLimits) -> int:
         """Rows of the longest chunk that one call can have."""
@@ -161,6 +163,7 @@ def _compared(bench: LogitBench, shapes: ExactShapes) -> Compared:
     if shapes.reuses:
         yield from _copied(bench)
         yield from _kept_on_host(bench)
+    yield from _threads(bench, shapes.threads)
     yield from _longest_chunk(bench, shapes.longest_chunk(bench.limits))
 
 
@@ -260,6 +263,24 @@ def _kept_on_host(bench: LogitBench) -> Compared:
         else:
             found = bench.finish(subject, last, length)
             yield f"a prefix of {length} tokens kept on the host", unlike(found, alone[0])
+
+
+def _threads(bench: LogitBench, numbers: tuple[int, ...]) -> Compared:
+    """A request alone by each number of threads, against the same by the most; those compute at the end."""
+    if len(numbers) < 2:
+        return
+    bench.clear()
+    *fewer, most = sorted(numbers)
+    subject = made_up_request(1, bench.fits(LENGTHS[1]))
+    bench.compute_with(most)
+    expected = bench.solo(subject)
+    for number in fewer:
+        bench.compute_with(number)
+        found = bench.solo(subject)
+        bench.compute_with(most)
+        differences = [unlike(*pair) for pair in zip(found, expected, strict=True)]
+        words = f"a request computed with {number} of {most} threads (--adapt-threads)"
+        yield words, max((each for each in differences if each is not None), default=None)
 
 
 def _prefixes(request: Request) -> tuple[int, ...]:

@@ -13,7 +13,10 @@ from arriero.backend.protocol import Backend, DecodeError, DecodeInterrupted, Kv
 from arriero.core.errors import InvariantViolation
 from arriero.core.events import DropSequence, Event, Finished, KvOp, MoveSequence, TrimSequence, harmed_sequence
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
+from arriero.engine.interrupter import Interrupter, InterruptibleCall
+from arriero.engine.step_control import AS_IT_IS, StepCall
 from arriero.sampling.sampler import SamplerPool
 
 
@@ -36,6 +39,7 @@ class ExecutorCounts:
 
     decode_calls: int = 0
     decode_failures: int = 0
+    interrupted_calls: int = 0
     decode_ns: int = 0  # of the last `run`
     calls_of_step: int = 0  # of the last `run`
 
@@ -43,11 +47,13 @@ class ExecutorCounts:
 class Executor:
     """Runs plans, verbatim; owned by the actor and called in one place at a time."""
 
-    def __init__(self, backend: Backend, *, check: bool = False) -> None:
-        """With `check` the positions of bystanders are compared around every clearing."""
+    def __init__(self, backend: Backend, *, check: bool = False, interrupter: Interrupter | None = None) -> None:
+        """With `check` the positions of bystanders are compared around every clearing; the interrupter is shared."""
         self._backend = backend
         self._samplers = SamplerPool(backend.sampler)
         self._check = check
+        self._interrupter = interrupter
+        self._threads: Threads | None = None  # None: those that the backend was made with
         self._refused: list[KvOp] = []
         self.counts = ExecutorCounts()
 
@@ -69,16 +75,20 @@ class Executor:
                     pass
         return reports
 
-    def run(self, plan: BatchPlan) -> StepOutcome:
-        """Compute the rows of a plan and sample; sequences that a refused operation harmed are left out."""
+    def run(self, plan: BatchPlan, call: StepCall = AS_IT_IS) -> StepOutcome:
+        """Compute the rows of a plan and sample; sequences that a refused operation harmed are left out.
+
+        Only the first decode call can be interrupted, not its repeats after a failure.
+        """
         rows: Sequence[Row] = plan.rows
         if refused := self._take_refused():
             harmed = {harmed_sequence(op) for op in refused}
             rows = [row for row in rows if row.sequence_id not in harmed]
         self.counts.decode_ns = 0
         self.counts.calls_of_step = 0
+        self._compute_with(call.threads)
         try:
-            tokens, failures = self._decode(rows)
+            tokens, failures = self._decode_first(rows, call.interruptible)
         except KvExhausted:
             self._repair(rows)
             return NoRoom(refused=(*refused, *self._take_refused()))
@@ -96,6 +106,22 @@ class Executor:
         self._samplers.close()
         return tuple(sequence_id for sequence_id, span in self._spans().items() if span is not None)
 
+    def _compute_with(self, threads: Threads | None) -> None:
+        if threads is not None and threads != self._threads:
+            self._backend.set_threads(threads)
+            self._threads = threads
+
+    def _decode_first(
+        self, rows: Sequence[Row], call: InterruptibleCall | None
+    ) -> tuple[dict[SequenceId, TokenId], list[SequenceFailure]]:
+        if call is None or self._interrupter is None:
+            return self._decode(rows)
+        self._interrupter.enter(call)
+        try:
+            return self._decode(rows)
+        finally:
+            self._interrupter.leave()
+
     def _decode(self, rows: Sequence[Row]) -> tuple[dict[SequenceId, TokenId], list[SequenceFailure]]:
         if not any(row.num_rows for row in rows):
             return {}, []
@@ -104,6 +130,9 @@ class Executor:
         self.counts.calls_of_step += 1
         try:
             logits = self._backend.decode(rows)
+        except DecodeInterrupted:
+            self.counts.interrupted_calls += 1
+            raise
         except DecodeError:
             self.counts.decode_failures += 1
             raise

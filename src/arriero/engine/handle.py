@@ -202,12 +202,14 @@ class RequestHandle:
         epoch: Epoch,
         stream: TokenStream | None,
         cancel: Callable[[CancelReason], None],
+        on_start: Callable[[], None] | None = None,
     ) -> None:
         """Made by `Engine.submit`."""
         self.request_id = request_id
         self.epoch = epoch
         self.stream = stream
         self._cancel = cancel
+        self._on_start = on_start
         self._future: Future[Result] = Future()
         self.loop = running_loop()
         self.cached_tokens = 0
@@ -240,6 +242,12 @@ class RequestHandle:
         return self._future.done()
 
     # ── the engine's side ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, cached_tokens: int) -> None:
+        """It takes a slot for the first time."""
+        self.cached_tokens = cached_tokens
+        if self._on_start is not None:
+            self._on_start()
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call this once the result or error is there; where the engine runs."""

@@ -16,6 +16,7 @@ from arriero.core.errors import ArrieroError
 from arriero.core.events import CancelTarget, RetainedAction, RetainedReport
 from arriero.core.ids import Epoch, Time
 from arriero.core.request import Request
+from arriero.costmodel.change import CostChange
 from arriero.engine.handle import RequestHandle
 from arriero.engine.observer import EngineSnapshot
 from arriero.kv.reuse import CachePicture
@@ -74,7 +75,14 @@ class Tend:
     answer: Future[RetainedReport]
 
 
-Message: TypeAlias = Submit | Cancel | Shutdown | TakeSnapshot | TakePicture | Tend
+@dataclass(frozen=True, slots=True)
+class Recalibrate:
+    """Plan with other costs from this boundary on; the actor posts it, so that it is one message among others."""
+
+    change: CostChange
+
+
+Message: TypeAlias = Submit | Cancel | Shutdown | TakeSnapshot | TakePicture | Tend | Recalibrate
 
 
 def in_boundary_order(messages: list[Message]) -> list[Message]:

@@ -14,13 +14,13 @@ from arriero.core.ids import Time
 from arriero.core.request import FinishReason
 from arriero.engine.handle import Result
 from arriero.engine.observer import Arrival, EngineSummary, StepRecord
-from arriero.engine.options import EngineOptions, closes_holes, num_running
+from arriero.engine.options import EngineOptions, closes_holes, num_running, step_budget
+from arriero.record.cost_parts import cost_setup
 from arriero.record.journal import JournalEnd, JournalLines, JournalStep
 from arriero.record.journal_schema import TimeLine
 from arriero.record.journal_setup import (
     CellsSetup,
     DecodeFirstSetup,
-    FirstComeSetup,
     FollowingSetup,
     HolesSetup,
     InOrderSetup,
@@ -34,6 +34,9 @@ from arriero.record.journal_setup import (
     RulesSetup,
     Setup,
     StartsSetup,
+    SwapSetup,
+    TargetSetup,
+    policy_setup,
 )
 from arriero.record.lines import LineSink
 from arriero.scheduler.holes import Closed
@@ -56,20 +59,32 @@ def describe(limits: BackendLimits, options: EngineOptions, num_preloaded: int) 
             sequence_limit=limits.sequence_limit,
             unified=limits.unified,
             reuse=None if options.reuse is None else ReuseSetup(**asdict(options.reuse)),
+            swap_tokens=options.swap_tokens,
         ),
         ids=LowestFirstSetup() if pools is None else PooledSetup(num_preloaded=num_preloaded, reuse_completed=pools),
         planner=_planner(limits, options),
-        policy=FirstComeSetup(),
-        limits=LimitsSetup(
-            num_rows=limits.num_rows,
-            prefill_rows_per_seq=options.budget.per_sequence,
-            prefill_rows_per_step=options.budget.per_step,
-            headroom_per_sequence=options.headroom_per_sequence,
-        ),
+        policy=policy_setup(options.policy.described()),
+        limits=_limits(limits, options),
         rules=RulesSetup(
             most_running=num_running(limits, options) if options.retained else None,
             holes=HolesSetup(**asdict(Closed())) if closes_holes(limits, options) else None,
+            swap=None if options.swap is None else SwapSetup(**asdict(options.swap)),
+            displaces=options.displaces,
         ),
+    )
+
+
+def _limits(limits: BackendLimits, options: EngineOptions) -> LimitsSetup:
+    budget = step_budget(options)
+    within = budget.within
+    cost = options.cost if within is None else within.cost
+    return LimitsSetup(
+        num_rows=limits.num_rows,
+        prefill_rows_per_seq=budget.per_sequence,
+        prefill_rows_per_step=budget.per_step,
+        headroom_per_sequence=options.headroom_per_sequence,
+        cost=None if cost is None else cost_setup(cost),
+        target=None if within is None else TargetSetup(limit=within.limit, least_rows=within.least_rows),
     )
 
 

@@ -10,6 +10,7 @@ from arriero.backend.protocol import Backend
 from arriero.core.errors import ConfigError
 from arriero.core.events import DropSequence, KvOp
 from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request
 
@@ -45,6 +46,10 @@ class LogitBench:
         if not self._backend.apply(op):
             message = f"this model's memory refuses {type(op).__name__}, which exact mode needs; leave out --exact"
             raise ConfigError(message)
+
+    def compute_with(self, number: int) -> None:
+        """Let so many threads compute from now on."""
+        self._backend.set_threads(Threads(number, number))
 
     def clear(self) -> None:
         """Empty every sequence."""

@@ -5,15 +5,18 @@ left out; it never reaches the loop.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from arriero.core.events import CancelTarget, Event, RetainedAction, SavedRun
 from arriero.core.ids import Time
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import BatchPlan, StepOutcome
 from arriero.core.request import Request
+from arriero.costmodel.change import CostChange
 from arriero.engine.handle import Result
+from arriero.engine.thread_advisor import ThreadShift
 from arriero.scheduler.views import SchedulerSnapshot
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,9 @@ class EngineTotals:
         prefix_hits: requests that started from tokens which they did not compute; resumed ones are not counted.
         cached_tokens: those tokens.
         moves: how often a running request changed its sequence id.
+        interrupted_calls: decode calls that a cancel has stopped.
+        thread_shifts: how often the most threads that may compute changed, or a change was tried in vain.
+        recalibrations: how often the scheduler was told of other costs.
     """
 
     steps: int = 0
@@ -71,6 +77,9 @@ class EngineTotals:
     prefix_hits: int = 0
     cached_tokens: int = 0
     moves: int = 0
+    interrupted_calls: int = 0
+    thread_shifts: int = 0
+    recalibrations: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +115,17 @@ class Arrival:
     has_stream: bool
 
 
+Seen: TypeAlias = Arrival | CancelTarget | RetainedAction | CostChange
+"""A message that may change decisions, as observers may know it: no handle and no future."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """One pass of the loop.
 
     Attributes:
         messages: what this pass took and what may change decisions, in the order in which it was applied: submissions,
-            cancels, and what was asked for of the retained runs.
+            cancels, what was asked for of the retained runs, and what steps cost from now on.
         plan: what was planned; its rows may be empty.
         outcome: None if there were no rows.
         events: of messages, plan and commit, in order; KV operations included.
@@ -123,9 +136,12 @@ class StepRecord:
         idle_us: asleep before this step.
         snapshot: the figures published last.
         adopted: what the host store held before the first request; the same in every record.
+        predicted_us: what the whole step was predicted to take; None without rows or without a cost model.
+        threads: that computed it; None where nobody chose them.
+        shift: what changed about the threads after it, or None.
     """
 
-    messages: tuple[Arrival | CancelTarget | RetainedAction, ...]
+    messages: tuple[Seen, ...]
     plan: BatchPlan
     outcome: StepOutcome | None
     events: tuple[Event, ...]
@@ -137,6 +153,9 @@ class StepRecord:
     snapshot: EngineSnapshot
     committed_at: Time | None = None
     adopted: tuple[SavedRun, ...] = ()
+    predicted_us: Time | None = None
+    threads: Threads | None = None
+    shift: ThreadShift | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,15 +198,26 @@ class Observer(Protocol):
 
 
 class Observers:
-    """Calls each observer and contains its mistakes."""
+    """Calls each observer and contains its mistakes; keeps the events that they were not told yet."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         """Keep the order."""
         self._observers = list(observers)
+        self._events: list[Event] = []
 
     def __bool__(self) -> bool:
         """Whether anybody looks."""
         return bool(self._observers)
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Keep events for the next record."""
+        self._events.extend(events)
+
+    def take_events(self) -> tuple[Event, ...]:
+        """Those since the last record, in order."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
 
     def start(self, at: Time) -> None:
         """The loop begins."""

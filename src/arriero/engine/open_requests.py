@@ -154,7 +154,7 @@ class OpenRequests:
         each.admitted, each.sequence_id = event, event.sequence_id
         if each.started is None:
             each.started = event
-            each.handle.cached_tokens = event.num_cached
+            each.handle.start(event.num_cached)
 
     def _tell_token(self, event: TokenEmitted) -> None:
         each = self._open[event.request_id]

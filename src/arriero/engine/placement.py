@@ -139,8 +139,8 @@ def _perform(actor: Actor, need: Need) -> Answer:
     match need:
         case Settle(events):
             return actor.executor.settle(events)
-        case Run(plan):
-            return actor.executor.run(plan)
+        case Run(plan, call):
+            return actor.executor.run(plan, call)
         case Wait():
             message = "a wait is the driver's own business"
             raise InvariantViolation(message)

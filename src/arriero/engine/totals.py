@@ -40,9 +40,9 @@ class Totals:
                     counts["cached_tokens"] += event.num_cached
                 case Moved():
                     counts["moves"] += 1
-                case Preempted(num_computed=num_computed):
+                case Preempted(num_computed=num_computed, swapped=swapped):
                     counts["preemptions"] += 1
-                    counts["repeated_rows"] += num_computed
+                    counts["repeated_rows"] += 0 if swapped else num_computed
                 case Finished():
                     counts["resolved"] += 1
                     counts[_ending(event)] += 1
@@ -52,7 +52,10 @@ class Totals:
     def read(self, executed: ExecutorCounts) -> EngineTotals:
         """Frozen, with what the executor counted."""
         return EngineTotals(
-            **self._counts, decode_calls=executed.decode_calls, decode_failures=executed.decode_failures
+            **self._counts,
+            decode_calls=executed.decode_calls,
+            decode_failures=executed.decode_failures,
+            interrupted_calls=executed.interrupted_calls,
         )
 
 

@@ -30,6 +30,7 @@ from arriero.core.events import (
 from arriero.core.ids import NO_EPOCH, Epoch, RequestId, Time
 from arriero.core.plan import DecodeRow
 from arriero.core.request import FinishReason, Request
+from arriero.costmodel.change import CostChange
 from arriero.engine.handle import Result
 from arriero.engine.life import Life
 from arriero.engine.observer import Arrival, EngineSummary, StepRecord
@@ -154,7 +155,7 @@ class _Teller:
                 self._arrivals[message.request.epoch] = message
                 if not message.request.preloaded:
                     yield from self._external(message.request, record.plan.step)
-            elif not isinstance(message, RetainedAction):
+            elif not isinstance(message, RetainedAction | CostChange):
                 yield from _drained(message)
 
     def _external(self, request: Request, step: int) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """Answering: one sequence of a request, from token ids to pieces of its answer and their end."""
 
-from arriero.core.errors import Draining, EngineFault
+from arriero.core.errors import Draining, EngineFault, QueueTimeout
 from arriero.core.ids import Time, TokenId
 from arriero.core.request import CancelReason, FinishReason
 from arriero.engine.handle import RequestHandle, Result
@@ -67,6 +67,7 @@ class Answering:
 
         Raises:
             EngineFault: the request failed. Draining: the engine shut down before it began.
+            QueueTimeout: it did not begin in time.
             AnswerCut: it was cancelled, and the form has no word for that.
         """
         if self.ending is not None:
@@ -89,6 +90,8 @@ class Answering:
             return "length"
         if result.reason is FinishReason.FAILED:
             raise result.error or EngineFault("the request failed")
+        if result.cancel_reason is CancelReason.QUEUE_TIMEOUT:
+            raise QueueTimeout("the request did not begin in time; try again later")
         if form.tells_cancels:
             return status_of(result)
         if result.reason is FinishReason.ABORTED:

@@ -19,6 +19,7 @@ from arriero.http.completions import read_completion
 from arriero.http.desk import Desk
 from arriero.http.endpoint import AnswerEndpoint
 from arriero.http.errors import OUR_MISTAKE, Dialect, NoSuchPath, WrongMethod
+from arriero.http.explain import ExplainPage
 from arriero.http.gate import Gate, dialect_of
 from arriero.http.native import read_native
 from arriero.http.operations import Operations, error_response
@@ -73,6 +74,8 @@ def _operations(desk: Desk) -> list[BaseRoute]:
         Route("/debug/state", operations.state),
         Route("/debug/cache", cache.cache),
     ]
+    if service.book is not None:
+        routes.append(Route("/v1/requests/{id}/explain", ExplainPage(desk, service.book).explain))
     if service.page is not None:
         routes.append(Route("/metrics", operations.metrics))
     if service.flush is not None:

@@ -1,5 +1,6 @@
 """JSON bytes → typed body, with one clear line about what is wrong with them."""
 
+import codecs
 import json
 import math
 import re
@@ -36,24 +37,30 @@ def parse(body: bytes, decoder: Decodes[BodyT]) -> BodyT:
         InvalidRequest: a value outside its range; both name the field.
     """
     try:
-        return decoder.decode(str(body, "utf-8"))
+        return decoder.decode(str(body.removeprefix(codecs.BOM_UTF8), "utf-8"))
     except UnicodeDecodeError as error:
         raise MalformedBody(f"the body is not valid UTF-8 (byte {error.start})") from None
     except msgspec.ValidationError as error:
-        raise _explain(str(error)) from None
+        raise explain(str(error)) from None
     except RecursionError:
         raise MalformedBody("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise _explain_syntax(body, error) from None
 
 
-def _explain(message: str) -> InvalidRequest:
+def explain(message: str, below: str = "") -> InvalidRequest:
+    """What msgspec says is wrong, in our words: the field, then what it expects.
+
+    Args:
+        message: of its `ValidationError`.
+        below: the field in which the value stands; empty for a whole body.
+    """
     place = _PLACE.search(message)
     text = _PLACE.sub("", message)
     path = place.group(1) if place else ""
     if missing := _MISSING.search(text) or _UNKNOWN.search(text):
         path = f"{path}.{missing.group(1)}" if path else missing.group(1)
-    field = path.replace("[...]", "") or None
+    field = ".".join(part for part in (below, path.replace("[...]", "")) if part) or None
     kind = InvalidRequest if _RANGE.search(text) else MalformedBody
     text = text[0].lower() + text[1:]
     return kind(f"{field}: {text}" if field else text, field=field)

@@ -40,7 +40,7 @@ class CachePages:
         """The trees of the caller's scopes, the runs in them, and the figures of the whole server."""
         service = self._service
         try:
-            picture = await asyncio.wait_for(service.engine.ask_cache(), service.options.stuck_after_s)
+            picture = await asyncio.wait_for(service.engine.ask_cache(), service.options.ask_timeout_s)
         except TimeoutError:
             raise Refused("no step has ended for a while, so nobody can look; ask /health") from None
         mode, tenant = service.options.cache_scope, tenant_of(request.scope)

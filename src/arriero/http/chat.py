@@ -44,5 +44,6 @@ def read_chat(service: Service, data: bytes) -> Order:
         prepare=prepare,
         stops=body.stops,
         sharing=body.sharing,
+        urgency=body.urgency,
         form=lambda answer_id: form_of(service, body, CHAT, answer_id),
     )

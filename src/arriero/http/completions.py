@@ -53,6 +53,7 @@ def read_completion(service: Service, data: bytes) -> Order:
         prepare=prepare,
         stops=body.stops,
         sharing=body.sharing,
+        urgency=body.urgency,
         form=lambda answer_id: form_of(service, body, COMPLETION, answer_id),
     )
 

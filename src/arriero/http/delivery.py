@@ -1,8 +1,8 @@
 """Delivery: from a sound request to its last byte.
 
-    enter   a place at the door for each sequence, or a refusal before any byte
+    take    a place at the door for each sequence, or a refusal before any byte
     watch   from here on a client that leaves cancels its request, in whichever stage it is
-    prepare the prompt is tokenised on a worker
+    prepare the prompt is tokenised on a worker, and weighed at the door
     submit  one request of the engine for each sequence
     tell    tokens become text, pieces and bytes as they come
     leave   places are given back, then the last bytes go: who asks again at once finds them free
@@ -15,14 +15,15 @@ import asyncio
 import logging
 from typing import Final
 
-from arriero.core.errors import ArrieroError, Draining, EngineDied, EngineFault, InvalidRequest, QueueFull
+from arriero.core.errors import ArrieroError, EngineFault, QueueTimeout
+from arriero.core.ids import Time
 from arriero.core.request import CancelReason
-from arriero.engine.door import Place
 from arriero.http.answering import Answering
 from arriero.http.desk import Desk
 from arriero.http.errors import AnswerCut, failure
 from arriero.http.exchange import Exchange
 from arriero.http.order import Ask, Order
+from arriero.http.places import Places
 from arriero.http.pump import Pump
 from arriero.http.rows import Story
 from arriero.http.scopes import scope_of
@@ -42,19 +43,28 @@ class Delivery:
         self._order = order
         self._tenant = tenant
         self._story = story
-        self._places: list[Place] = []
+        self._places = Places(desk, order, tenant)
+        self._patience = asyncio.timeout(None)
         self._answerings: list[Answering] = []
         self._cancelled: CancelReason | None = None
+        self._has_left = False
         wanted = exchange.header(b"x-request-id")
         story.answer_id = self._id = desk.answer_id(tenant, order.prefix, wanted)
         self._form = order.form(self._id)
         story.streams = self._form.streams
+        desk.stories.begin(tenant, story)
+
+    @property
+    def _arrival_at(self) -> Time:
+        arrival_at = self._story.arrival_at
+        assert arrival_at is not None, "it is delivered after it has arrived"
+        return arrival_at
 
     async def run(self) -> None:
         """Answer; every way out gives back the places and ends what still runs."""
         async with self._exchange.watched(self._on_gone):
             try:
-                await self._answer()
+                await self._answer_in_time()
                 self._leave()
                 await self._finish()
             except ArrieroError as error:
@@ -63,16 +73,34 @@ class Delivery:
                 await self._fail(error)
             finally:
                 self._leave()
+                self._desk.stories.end(self._tenant, self._story)
 
     # ── the way of a request ────────────────────────────────────────────────────────────────────────────────────────
 
+    async def _answer_in_time(self) -> None:
+        """Answer, unless it waits for too long: then it is refused at once, even in the middle of a step.
+
+        Raises:
+            QueueTimeout, DeadlineHopeless: no slot was free in time.
+        """
+        try:
+            async with self._patience:
+                await self._answer()
+        except TimeoutError:
+            if not self._patience.expired():
+                raise
+            raise self._places.too_late() from None
+        except QueueTimeout:  # the engine came to a boundary first
+            raise self._places.too_late() from None
+
     async def _answer(self) -> None:
-        self._enter()
+        self._places.take(self._arrival_at, self._on_late)
         self._desk.live.add(self._tenant, self._id, self._on_user)
         asks = await self._desk.on_worker(self._order.prepare)
         self._story.stamps.tokenize_done = self._story.now()
         if self._cancelled is not None:
             raise AnswerCut(self._cancelled)
+        self._places.weigh(asks, self._arrival_at)
         self._form.begin(tuple(len(ask.prompt) for ask in asks))
         self._story.stamps.submit = self._story.now()
         for index, ask in enumerate(asks):
@@ -82,21 +110,6 @@ class Delivery:
             await self._tell(self._answerings[0])
         else:
             await self._tell_all()
-
-    def _enter(self) -> None:
-        wanted = self._order.num_sequences
-        engine = self._desk.service.engine
-        try:
-            for _ in range(wanted):
-                self._places.append(engine.enter())
-        except QueueFull:
-            most = engine.door.in_flight
-            if wanted > most:
-                message = f"{wanted} prompts in one request; this server takes at most {most} at a time"
-                raise InvalidRequest(message, field="prompt") from None
-            raise
-        except EngineDied as error:
-            raise Draining(str(error)) from error
 
     def _submit(self, index: int, ask: Ask) -> Answering:
         service = self._desk.service
@@ -115,7 +128,11 @@ class Delivery:
             cache_scope=scope_of(service.options.cache_scope, self._tenant.scope, self._order.sharing),
             timeout_ms=ask.timeout_ms,
             place=self._places[index],
-            arrival_at=self._story.arrival_at,
+            arrival_at=self._arrival_at,
+            priority=self._order.urgency.priority or 0,
+            deadline_ms=self._order.urgency.deadline_ms,
+            queue_timeout_ms=self._places.patience_ms if index == 0 else None,
+            tenant=self._tenant.scope,
         )
         return Answering(index, ask, handle, text)
 
@@ -185,6 +202,12 @@ class Delivery:
     def _on_user(self) -> None:
         self._cancel(CancelReason.USER)
 
+    def _on_late(self) -> None:
+        """It has not started; who is cancelled already only waits for the engine to say so."""
+        if self._cancelled is None:
+            self._cancelled = CancelReason.QUEUE_TIMEOUT
+            self._patience.reschedule(asyncio.get_running_loop().time())
+
     def _cancel(self, reason: CancelReason) -> None:
         """The first reason counts; a request that is not submitted yet will not be."""
         if self._cancelled is not None:
@@ -196,10 +219,12 @@ class Delivery:
                 each.handle.cancel(reason)
 
     def _leave(self) -> None:
-        """Give everything back; whatever still runs has no reader any more."""
+        """Give everything back, once; whatever still runs has no reader any more."""
+        if self._has_left:
+            return
+        self._has_left = True
         for each in self._answerings:
             if each.handle is not None:
                 each.handle.cancel(self._cancelled or CancelReason.DISCONNECT)
         self._desk.live.remove(self._tenant, self._id)
-        for place in self._places:
-            place.leave()
+        self._places.leave()

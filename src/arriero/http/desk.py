@@ -1,4 +1,4 @@
-"""Desk: a service while it serves: its tokenizer workers and the requests that it is answering."""
+"""Desk: a service while it serves: its tokenizer workers, its door, and the requests that it is answering."""
 
 import asyncio
 import secrets
@@ -8,7 +8,10 @@ from typing import TypeVar
 
 from starlette.types import Scope
 
+from arriero.http.doorkeeper import Doorkeeper
+from arriero.http.explain_stories import Stories
 from arriero.http.live_requests import LiveRequests
+from arriero.http.outlook import Outlook
 from arriero.http.service import Service
 from arriero.http.tenants import Tenant
 
@@ -22,6 +25,9 @@ class Desk:
         """Workers start with the first prompt."""
         self.service = service
         self.live = LiveRequests()
+        self.stories = Stories(service.engine.now)
+        self.doorkeeper = Doorkeeper(service.engine)
+        self.outlook = Outlook(service.engine, service.metrics, service.policy)
         self._workers = ThreadPoolExecutor(service.options.tokenizer_threads, thread_name_prefix="arriero-tokenizer")
 
     async def on_worker(self, work: Callable[[], T]) -> T:
@@ -29,7 +35,8 @@ class Desk:
         return await asyncio.get_running_loop().run_in_executor(self._workers, work)
 
     def close(self) -> None:
-        """Let the workers end."""
+        """Let the workers end, and watch nobody any more."""
+        self.doorkeeper.close()
         self._workers.shutdown(wait=False)
 
     def answer_id(self, tenant: Tenant, prefix: str, wanted: bytes | None) -> str:

@@ -41,7 +41,7 @@ class AnswerEndpoint:
         story = Story(service, exchange, self._name, self._dialect, entered_at=service.engine.now())
         try:
             order = self._read(service, await exchange.read_body(service.options.max_body_bytes))
-            order = replace(order, sharing=order.sharing.with_header(exchange.header(b"x-session-id")))
+            order = _with_headers(order, exchange)
             story.arrival_at = service.engine.now()
             story.stamps.parse_done = story.now()
             await Delivery(self._desk, exchange, order, tenant_of(scope), story).run()
@@ -57,3 +57,16 @@ class AnswerEndpoint:
             raise
         finally:
             story.tell()
+
+
+def _with_headers(order: Order, exchange: Exchange) -> Order:
+    """What headers say for clients that cannot change their bodies.
+
+    Raises:
+        InvalidRequest: a header is malformed, or the body says otherwise.
+    """
+    return replace(
+        order,
+        sharing=order.sharing.with_header(exchange.header(b"x-session-id")),
+        urgency=order.urgency.with_headers(exchange.header(b"x-priority"), exchange.header(b"x-deadline-ms")),
+    )

@@ -15,12 +15,15 @@ from arriero.core.errors import (
     ArrieroError,
     CallerError,
     ContextTooLong,
+    DeadlineHopeless,
     Draining,
     EngineFault,
     InvalidRequest,
     InvalidSampling,
+    KeyLimit,
     PayloadTooLarge,
     QueueFull,
+    QueueTimeout,
     Refused,
     Unauthorized,
     UnknownModel,
@@ -51,6 +54,10 @@ class WrongMethod(CallerError):
 
 class HeadersTooLarge(CallerError):
     """The request line and headers exceed what the server reads."""
+
+
+class TooSlow(CallerError):
+    """The request line, the headers or the body did not come in time."""
 
 
 class AnswerCut(ArrieroError):
@@ -87,6 +94,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 CALLER: Final = "invalid_request_error"
 OURS: Final = "server_error"
+LIMIT: Final = "rate_limit_error"
 
 TABLE: Final = MappingProxyType({
     MalformedBody: Kind(400, CALLER, None, "bad_request"),
@@ -101,8 +109,12 @@ TABLE: Final = MappingProxyType({
     NoSuchPath: Kind(404, CALLER, "not_found"),
     WrongMethod: Kind(405, CALLER, "method_not_allowed"),
     HeadersTooLarge: Kind(431, CALLER, "headers_too_large"),
+    TooSlow: Kind(408, CALLER, "request_too_slow"),
     CallerError: Kind(400, CALLER, None, "bad_request"),
     QueueFull: Kind(503, OURS, "server_is_overloaded", "server_busy", final=False),
+    KeyLimit: Kind(429, LIMIT, "rate_limit_exceeded", final=False),
+    QueueTimeout: Kind(503, OURS, "queue_timeout", final=False),
+    DeadlineHopeless: Kind(503, OURS, "deadline_hopeless", final=False),
     Draining: Kind(503, OURS, "unavailable", final=False),
     Refused: Kind(503, OURS, "unavailable", final=False),
     EngineFault: Kind(500, OURS, "engine_error", final=False),
@@ -115,6 +127,7 @@ CUTS: Final = MappingProxyType({
     CancelReason.STOP: Kind(409, CALLER, "request_cancelled"),
     CancelReason.DISCONNECT: Kind(499, CALLER, "client_closed_request"),
     CancelReason.TIMEOUT: Kind(408, CALLER, "request_timeout"),
+    CancelReason.QUEUE_TIMEOUT: Kind(503, OURS, "queue_timeout", final=False),
     CancelReason.SLOW_CONSUMER: Kind(408, CALLER, "slow_consumer"),
     CancelReason.SHUTDOWN: Kind(503, OURS, "unavailable", final=False),
 })
@@ -125,11 +138,14 @@ CUT_MESSAGES: Final = MappingProxyType({
     CancelReason.STOP: "the request was cancelled",
     CancelReason.DISCONNECT: "the client closed the connection",
     CancelReason.TIMEOUT: "timeout_ms elapsed before the answer was complete; allow more time or fewer tokens",
+    CancelReason.QUEUE_TIMEOUT: "the request did not begin in time; try again later",
     CancelReason.SLOW_CONSUMER: "the client read too slowly and the answer was cut; read faster or do not stream",
     CancelReason.SHUTDOWN: "the server is shutting down and the answer was cut",
 })
 
 RETRY_AFTER_S: Final = 1
+RETRIED: Final = (429, 503)
+"""What is refused for now, so that clients are told when to come again."""
 
 OUR_MISTAKE: Final = "the server made a mistake; its log says which"
 
@@ -186,7 +202,7 @@ def _headers(error: ArrieroError, kind: Kind, status: int) -> tuple[tuple[bytes,
     headers: list[tuple[bytes, bytes]] = []
     if kind.final:
         headers.append((b"x-should-retry", b"false"))
-    if status == 503:
+    if status in RETRIED:
         seconds = error.retry_after_s if isinstance(error, Refused) else RETRY_AFTER_S
         headers.append((b"retry-after", str(seconds).encode()))
     if isinstance(error, Unauthorized):

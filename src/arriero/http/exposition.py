@@ -22,13 +22,17 @@ Derived = Callable[[Metrics, tuple[str, ...]], float]
 
 _VLLM_REASONS: Final = MappingProxyType({"capacity": "capacity", "deferred": "prefix"})
 _VLLM_SOURCES: Final = MappingProxyType({"local_compute": "computed_tokens", "local_cache_hit": "prefix_hit_tokens"})
+_VLLM_REJECTIONS: Final = MappingProxyType({
+    "max_num_queued_reqs": "backlog",
+    "max_num_queued_tokens": "backlog_tokens",
+})
 
 DERIVED: Final[Mapping[str, Derived]] = MappingProxyType({
     "step_age": lambda metrics, _: metrics.step_age_s,
     "waiting_as_vllm": lambda metrics, labels: metrics.tally.count("waiting_by_reason", _VLLM_REASONS[labels[0]]),
-    "preemptions_all": lambda metrics, _: metrics.tally.count("preemptions", "recompute"),
+    "preemptions_all": lambda metrics, _: sum(metrics.tally.count("preemptions", way) for way in ("recompute", "swap")),
     "prompt_tokens_by_source": lambda metrics, labels: metrics.tally.count(_VLLM_SOURCES[labels[0]]),
-    "admission_rejections": lambda metrics, _: metrics.tally.count("rejected", "backlog"),
+    "admission_rejections": lambda metrics, labels: metrics.tally.count("rejected", _VLLM_REJECTIONS[labels[0]]),
     "busy_per_call": lambda metrics, _: (
         metrics.tally.count("busy_slots") / max(1.0, metrics.tally.count("decode_calls"))
     ),
@@ -42,7 +46,7 @@ class PageOptions:
 
     Attributes:
         info: labels of `arriero_build_info`: version, llama_cpp, model, kv_layout.
-        settings: gauges that never change, such as `arriero_threads`, by name.
+        settings: gauges that never change, such as `arriero_prefill_budget_rows`, by name.
         gauges: gauges that somebody else keeps, by name: one line about each, and what reads it without waiting.
         vllm, llamacpp: whether these name sets are shown.
     """

@@ -11,8 +11,10 @@ from itertools import product
 from typing import Final
 
 from arriero.core.events import PrefixSource, ReuseVerdict
+from arriero.http.control_metrics import OVER_TARGET, RATIOS, SHIFTS, THREADS_OF
 from arriero.http.tally import SECONDS, SIZES
 from arriero.kv.reuse import EvictionCause
+from arriero.metrics.explain_parts import Part
 
 
 class Kind(Enum):
@@ -53,13 +55,17 @@ C, G, H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 
 ENDPOINTS: Final = ("chat", "completions", "native")
 OUTCOMES: Final = ("stop", "length", "cancelled", "aborted", "error", "rejected")
-REJECTIONS: Final = ("backlog", "unavailable", "context", "invalid", "cancelled", "error")
+REJECTIONS: Final = (
+    "backlog", "backlog_tokens", "key_requests", "key_tokens", "queue_timeout", "deadline",
+    "unavailable", "context", "invalid", "cancelled", "error",
+)  # fmt: skip
 CANCEL_STAGES: Final = ("waiting", "prefill", "decode")
-CANCEL_REASONS: Final = ("user", "disconnect", "timeout", "slow_consumer", "shutdown")
+CANCEL_REASONS: Final = ("user", "disconnect", "timeout", "queue_timeout", "slow_consumer", "shutdown")
 WAITING_REASONS: Final = ("capacity", "prefix")
 SOURCES: Final = tuple(source.value for source in PrefixSource)
 VERDICTS: Final = tuple(verdict.value for verdict in ReuseVerdict)
 EVICTIONS: Final = tuple(cause.value for cause in EvictionCause)
+PARTS_OF: Final = tuple(part.value for part in Part)
 REPEATS: Final = ("preemption", "no_room", "interrupt", "failed_step")
 
 NATIVE: Final = (
@@ -77,6 +83,11 @@ NATIVE: Final = (
         (("prefill", "decode", "mixed"),),
     ),
     Shown(H, "arriero_host_seconds", "host", "Time of a step outside the decode call."),
+    Shown(H, "arriero_stall_seconds", "stall", "Where the time of a request went, by cause.", ("cause",), (PARTS_OF,)),
+    Shown(
+        H, "arriero_step_prediction_ratio", "prediction_ratio", "Time of a step / what the cost profile predicted.",
+        ("kind",), (("prefill", "decode", "mixed"),), RATIOS,
+    ),
     Shown(H, "arriero_prompt_tokens", "request_prompt_tokens", "Prompt tokens of a request.", bounds=SIZES),
     Shown(H, "arriero_output_tokens", "request_output_tokens", "Generated tokens of a request.", bounds=SIZES),
     Shown(
@@ -86,7 +97,7 @@ NATIVE: Final = (
         C, "arriero_requests", "requests", "Sequences asked for, by their end.", ("endpoint", "outcome"),
         (ENDPOINTS, OUTCOMES),
     ),
-    Shown(C, "arriero_requests_rejected", "rejected", "Refused before the engine.", ("reason",), (REJECTIONS,)),
+    Shown(C, "arriero_requests_rejected", "rejected", "Refused, with nothing computed.", ("reason",), (REJECTIONS,)),
     Shown(
         C, "arriero_requests_cancelled", "cancelled", "Cancelled, by stage and by who asked.", ("stage", "reason"),
         (CANCEL_STAGES, CANCEL_REASONS),
@@ -108,11 +119,27 @@ NATIVE: Final = (
     Shown(C, "arriero_generated_tokens", "generated_tokens", "Tokens generated."),
     Shown(C, "arriero_repeated_rows", "repeated_rows", "Rows computed again, by cause.", ("cause",), (REPEATS,)),
     Shown(C, "arriero_wasted_rows", "wasted_rows", "Rows of cancelled requests.", ("stage",), (CANCEL_STAGES,)),
-    Shown(C, "arriero_preemptions", "preemptions", "Slots taken back.", ("method",), (("recompute",),)),
+    Shown(C, "arriero_priority_promotions", "promotions", "Requests that started while a more urgent one waited."),
+    Shown(C, "arriero_preemptions", "preemptions", "Slots taken back.", ("method",), (("recompute", "swap"),)),
+    Shown(C, "arriero_swapped_in_tokens", "swapped_in_tokens", "Tokens whose KV came back to a preempted request."),
     Shown(C, "arriero_decode_calls", "decode_calls", "Calls of the model."),
     Shown(C, "arriero_busy_slots", "busy_slots", "Running sequences, summed over steps with rows."),
     Shown(C, "arriero_prefill_call_seconds", "prefill_call_seconds", "Time of decode calls with prefill rows."),
     Shown(C, "arriero_decode_failures", "decode_failures", "Failed calls.", ("code",), (("decode_failed",),)),
+    Shown(C, "arriero_interrupted_calls", "interrupted_calls", "Calls of the model that a cancel stopped."),
+    Shown(
+        C, "arriero_steps_over_itl_target", "over_target", "Steps predicted over the target, by cause.", ("cause",),
+        (OVER_TARGET,),
+    ),
+    Shown(
+        C, "arriero_thread_shifts", "thread_shifts", "Changes of the most threads that compute, by cause.", ("cause",),
+        (SHIFTS,),
+    ),
+    Shown(C, "arriero_cost_recalibrations", "recalibrations", "Times that the scheduler was told of other costs."),
+    Shown(
+        G, "arriero_step_threads", "step_threads", "Threads of the last step, by what they compute.", ("kind",),
+        (THREADS_OF,),
+    ),
     Shown(G, "arriero_requests_running", "running", "Requests with a slot."),
     Shown(G, "arriero_requests_waiting", "waiting_by_reason", "Without one.", ("reason",), (WAITING_REASONS,)),
     Shown(G, "arriero_slots", "slots", "Slots in service."),
@@ -121,6 +148,7 @@ NATIVE: Final = (
     Shown(G, "arriero_retained_runs", "retained_runs", "Runs kept in the context after their request."),
     Shown(G, "arriero_host_runs", "host_runs", "Runs kept outside the context."),
     Shown(G, "arriero_host_tokens", "host_tokens", "Tokens of these."),
+    Shown(G, "arriero_swapped_tokens", "swapped_tokens", "Tokens kept outside the context for preempted requests."),
     Shown(G, "arriero_sequence_tokens_max", "sequence_tokens_max", "The most tokens one sequence ever held."),
     Shown(G, "arriero_step_age_seconds", "step_age", "Since the last step while there is work, else 0."),
 )  # fmt: skip
@@ -149,7 +177,7 @@ VLLM: Final = (
     ),
     Shown(
         C, "vllm:admission_rejections", "admission_rejections", "Refused at the door.", ("reason",),
-        (("max_num_queued_reqs",),),
+        (("max_num_queued_reqs", "max_num_queued_tokens"),),
     ),
     Shown(H, "vllm:time_to_first_token_seconds", "ttft", "First token - arrival."),
     Shown(H, "vllm:inter_token_latency_seconds", "itl", "Gap between two tokens."),

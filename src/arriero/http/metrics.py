@@ -17,8 +17,12 @@ from arriero.core.request import CancelReason, FinishReason, Request, RequestSta
 from arriero.engine.actor import monotonic_us
 from arriero.engine.handle import Result
 from arriero.engine.observer import EngineSummary, StepRecord
+from arriero.http.control_metrics import gauge_control, tell_control
 from arriero.http.tally import SIZES, Tally
 from arriero.kv.reuse import ReuseFigures
+from arriero.metrics.explain_parts import Explanation
+from arriero.metrics.promotions import Promotions
+from arriero.scheduler.served_lately import ServedLately
 
 COUNT_TOGETHER: Final = 64
 """Steps kept before they are counted: one by one their code would be cold after each decode call."""
@@ -58,6 +62,8 @@ class Metrics:
         self._settling = threading.Lock()
         self._clock = clock
         self._lives: dict[RequestId, _Life] = {}
+        self._served = ServedLately()
+        self._promotions = Promotions()
         self._stepped_at: Time | None = None
         self._has_work = False
 
@@ -95,6 +101,12 @@ class Metrics:
         self.settle()
         return self._tally
 
+    @property
+    def served(self) -> ServedLately:
+        """What steps and answers took lately, every step so far included; for reading."""
+        self.settle()
+        return self._served
+
     def settle(self) -> None:
         """Count what was kept."""
         with self._settling:
@@ -115,6 +127,11 @@ class Metrics:
     def observe_cancel(self, latency_us: Time) -> None:
         """A cancel was carried out, so long after it was noticed."""
         self._tally.observe("cancel_latency", max(0, latency_us) / 1e6)
+
+    def observe_story(self, explanation: Explanation) -> None:
+        """A request has ended, and it is known where its time went; called by whoever explains it, from any thread."""
+        for part, time_us in explanation.split.named.items():
+            self._tally.observe("stall", time_us / 1e6, part)
 
     @property
     def step_age_s(self) -> float:
@@ -138,12 +155,14 @@ class Metrics:
                 self._tell_token(event)
             case Queued(request=request):
                 self._lives[request.request_id] = _Life(request)
+                self._promotions.came(request.priority)
             case Admitted():
                 self._tell_start(event)
-            case Preempted(request_id=request_id, num_computed=num_computed):
+            case Preempted(request_id=request_id, num_computed=num_computed, swapped=swapped):
                 self._lives[request_id].num_preemptions += 1
-                self._tally.add("preemptions", 1, "recompute")
-                self._tally.add("repeated_rows", num_computed, "preemption")
+                self._promotions.came(self._lives[request_id].request.priority)
+                self._tally.add("preemptions", 1, "swap" if swapped else "recompute")
+                self._tally.add("repeated_rows", 0 if swapped else num_computed, "preemption")
             case Finished():
                 self._tell_end(event, self._lives.pop(event.request.request_id))
             case _:
@@ -151,6 +170,8 @@ class Metrics:
 
     def _tell_start(self, event: Admitted) -> None:
         life = self._lives[event.request.request_id]
+        self._tally.add("promotions", self._promotions.started(event.request.priority))
+        self._tally.add("swapped_in_tokens", event.num_swapped_in)
         if life.started_at is None:
             life.started_at = event.at
             num_prompt = len(event.request.prompt)
@@ -162,6 +183,7 @@ class Metrics:
         """What the first start of a request found; a resume finds the request's own tokens, which are no hits."""
         tally, num_prompt = self._tally, len(event.request.prompt)
         life.num_cached = event.num_cached
+        self._served.add_prompt(num_prompt, event.num_cached)
         tally.add("prefix_lookups", 1, event.verdict.value)
         tally.add("computed_tokens", num_prompt - event.num_cached)
         if event.verdict not in NOT_LOOKED_UP:
@@ -188,6 +210,8 @@ class Metrics:
         tally = self._tally
         is_stop = event.cancel_reason is CancelReason.STOP
         tally.add("finished", 1, _finished_word(event))
+        if event.state is RequestState.WAITING:
+            self._promotions.left(event.request.priority)
         if event.reason is FinishReason.CANCELLED and event.cancel_reason is not None and not is_stop:
             stage = STAGES[event.state]
             tally.add("cancelled", 1, stage, event.cancel_reason.value)
@@ -197,6 +221,7 @@ class Metrics:
 
     def _tell_answer(self, event: Finished, life: _Life) -> None:
         """Distributions over requests that ended normally."""
+        self._served.add_answer(life.num_tokens)
         tally, request = self._tally, event.request
         ended_at = event.at if life.last_at is None else life.last_at
         tally.observe("e2e", (ended_at - request.arrival_at) / 1e6)
@@ -227,6 +252,7 @@ class Metrics:
             tally.add("prefill_rows", shape.prefill_rows)
         kind = "mixed" if shape.prefill_rows and shape.decode_rows else "prefill" if shape.prefill_rows else "decode"
         step_us = record.ended_at - record.began_at
+        self._served.add_step(step_us, shape.prefill_rows, shape.decode_rows)
         tally.observe("step", step_us / 1e6, kind)
         tally.observe("host", max(0, step_us - record.decode_us) / 1e6)
         tally.observe("step_rows", shape.prefill_rows, "prefill", bounds=SIZES)
@@ -236,6 +262,7 @@ class Metrics:
         tally.add("busy_slots", shape.num_running)
         if shape.prefill_rows:
             tally.add("prefill_call_seconds", record.decode_us / 1e6)
+        tell_control(tally, record, kind)
 
     def _gauge(self, record: StepRecord) -> None:
         snapshot, tally = record.snapshot, self._tally
@@ -249,9 +276,11 @@ class Metrics:
         tally.set("kv_cells", kv.retained_cells, "retained")
         tally.set("kv_cells", kv.free_cells, "free")
         tally.set("kv_usage", kv.active_cells / kv.num_cells)
+        tally.set("swapped_tokens", kv.swapped_tokens)
         tally.set("sequence_tokens_max", kv.largest_sequence)
         tally.set("decode_calls", snapshot.totals.decode_calls)
         tally.set("decode_failures", snapshot.totals.decode_failures, "decode_failed")
+        gauge_control(tally, snapshot.totals)
         if scheduler.reuse is not None:
             self._gauge_reuse(scheduler.reuse)
 

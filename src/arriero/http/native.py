@@ -11,13 +11,14 @@ from msgspec import Meta, Struct
 from arriero.core.errors import ArrieroError, InvalidRequest, InvalidSampling
 from arriero.core.ids import TokenId
 from arriero.core.request import GREEDY, MAX_SEED, SamplingParams
-from arriero.http.bodies import parse
+from arriero.http.bodies import explain, parse
 from arriero.http.errors import Dialect, failure
 from arriero.http.form import Ending, Form
 from arriero.http.order import Ask, Order, check_prompt_length
 from arriero.http.request_log import status_of
 from arriero.http.scopes import Sharing
 from arriero.http.service import Service
+from arriero.http.urgency import Milliseconds, PriorityLevel, Urgency
 from arriero.http.wire import MAX_INT32
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -32,7 +33,9 @@ class CompletionBody(Struct, kw_only=True):
     session_id: str | None = None
     cache_salt: Annotated[str, Meta(min_length=1)] | None = None
     sampling: dict[str, object] | None = None
-    timeout_ms: Annotated[int, Meta(ge=1, le=MAX_INT32)] | None = None
+    timeout_ms: Milliseconds | None = None
+    priority: PriorityLevel | None = None
+    deadline_ms: Milliseconds | None = None
 
 
 class SamplingFields(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -91,6 +94,7 @@ def read_native(service: Service, data: bytes) -> Order:
         stops=(),
         form=form,
         sharing=Sharing(body.session_id, body.cache_salt),
+        urgency=Urgency(body.priority, body.deadline_ms),
     )
 
 
@@ -103,7 +107,8 @@ def read_sampling(value: dict[str, object]) -> SamplingParams:
     try:
         fields = msgspec.convert(value, SamplingFields, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidSampling(f"sampling: {error}", field="sampling") from None
+        found = explain(str(error), "sampling")
+        raise InvalidSampling(str(found), field=found.field) from None
     if fields.mode not in {"greedy", "stochastic"}:
         message = f"sampling.mode must be greedy or stochastic, not {fields.mode[:40]!r}"
         raise InvalidSampling(message, field="sampling.mode")

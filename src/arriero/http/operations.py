@@ -65,18 +65,12 @@ class Operations:
     async def health(self, _: Request) -> Response:
         """200 while work is taken and done, else 503 with the reason."""
         health = self._service.engine.health
-        stuck_after_us = self._service.options.stuck_after_s * 1e6
-        is_stuck = health.has_work and health.step_age_us > stuck_after_us
-        age_s = round(health.step_age_us / 1e6, 3)
-        reason = health.reason
-        if is_stuck and reason is None:
-            reason = f"work is pending and no step has ended for {age_s} s"
-        is_well = health.alive and health.accepting and not is_stuck
+        is_well = health.alive and health.accepting and not health.stuck
         body = {
             "status": "ok" if is_well else "unavailable",
-            "reason": None if is_well else reason or "the engine does not run",
+            "reason": None if is_well else health.reason or "the engine does not run",
             "busy": health.has_work,
-            "step_age_s": age_s if health.has_work else 0.0,
+            "step_age_s": round(health.step_age_us / 1e6, 3),
         }
         return json_response(body) if is_well else json_response(body, 503, {"retry-after": "1"})
 
@@ -110,14 +104,15 @@ class Operations:
             pieces = [vocabulary.piece(token, special=True).decode(errors="replace") for token in ids]
             return {"tokens": [{"id": each, "piece": piece} for each, piece in zip(ids, pieces, strict=True)]}
 
-        with self._service.engine.enter():  # it uses the workers that prompts need, so it waits in the same backlog
+        # it uses the workers that prompts need, so it waits in the same backlog
+        with self._service.engine.enter(tenant_of(request.scope).scope):
             return json_response(await self._desk.on_worker(work))
 
     async def detokenize(self, request: Request) -> Response:
         """Token ids → text, on a worker."""
         body = parse(await self._read(request), _DETOKENIZE)
         check_tokens(body.tokens, self._service.vocabulary.size, "tokens")
-        with self._service.engine.enter():
+        with self._service.engine.enter(tenant_of(request.scope).scope):
             text = await self._desk.on_worker(lambda: text_of(self._service.vocabulary, body.tokens))
         return json_response({"content": text})
 
@@ -135,10 +130,15 @@ class Operations:
         """Fresh figures of the engine's next step boundary; the last ones if that takes too long."""
         engine = self._service.engine
         try:
-            snapshot = await asyncio.wait_for(engine.ask_snapshot(), self._service.options.stuck_after_s)
+            snapshot = await asyncio.wait_for(engine.ask_snapshot(), self._service.options.ask_timeout_s)
         except TimeoutError:
             snapshot = engine.snapshot
-        state = {"engine": asdict(snapshot), "door": asdict(engine.door), "answering": len(self._desk.live)}
+        state = {
+            "engine": asdict(snapshot),
+            "door": asdict(engine.door),
+            "answering": len(self._desk.live),
+            "tasks": len(asyncio.all_tasks()),  # of the event loop, this request among them
+        }
         return json_response(state)
 
     async def shutdown(self, _: Request) -> Response:

@@ -12,6 +12,7 @@ from arriero.core.request import SamplingParams
 from arriero.http.errors import Dialect
 from arriero.http.form import Form
 from arriero.http.scopes import Sharing
+from arriero.http.urgency import NO_URGENCY, Urgency
 
 MASK_32: Final = 2**32 - 1
 MASK_64: Final = 2**64 - 1
@@ -46,6 +47,7 @@ class Order:
         stops: stop strings, checked.
         form: how the answer is worded, once its id is known.
         sharing: what its body says about prefixes.
+        urgency: how soon it wants its answer.
     """
 
     endpoint: str
@@ -56,6 +58,7 @@ class Order:
     stops: tuple[str, ...]
     form: Callable[[str], Form]
     sharing: Sharing
+    urgency: Urgency = NO_URGENCY
 
 
 def fold_seed(seed: int | None, index: int) -> int:

@@ -1,15 +1,36 @@
 """Rows and counts of a request that is over: what the request log and the metrics are told."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
-from arriero.core.errors import ArrieroError, Refused
+from arriero.core.errors import (
+    ArrieroError,
+    DeadlineHopeless,
+    KeyLimit,
+    KeyTokenLimit,
+    QueueFull,
+    QueueTimeout,
+    QueueTokensFull,
+    Refused,
+)
 from arriero.core.ids import Time
 from arriero.http.answering import Answering
 from arriero.http.errors import AnswerCut, Dialect, failure, kind_of
 from arriero.http.exchange import Exchange
 from arriero.http.request_log import RequestRow
 from arriero.http.service import Service
+
+REFUSALS: Final[Mapping[type[Refused], str]] = MappingProxyType({
+    QueueTokensFull: "backlog_tokens",
+    QueueFull: "backlog",
+    KeyTokenLimit: "key_tokens",
+    KeyLimit: "key_requests",
+    QueueTimeout: "queue_timeout",
+    DeadlineHopeless: "deadline",
+})
+"""Words of `arriero_requests_rejected_total`, by class; a class stands before its base."""
 
 
 @dataclass(slots=True)
@@ -55,7 +76,7 @@ class Story:
         """Tell the request log and the metrics; once, at the very end."""
         metrics = self.service.metrics
         if metrics is not None:
-            if not self.answerings and self.error is not None:
+            if self.error is not None and self._is_rejected:
                 metrics.count_rejection(_reason(self.error), self.service.engine.now() - self.entered_at)
             for each in self.answerings:
                 if self.cancelled_at is not None and each.result is not None:
@@ -66,7 +87,19 @@ class Story:
             for row in self._rows():
                 self.service.request_log.on_request(row)
 
+    @property
+    def _was_late(self) -> bool:
+        """Whether it was let in and then refused, since it had not started in time."""
+        return isinstance(self.error, QueueTimeout | DeadlineHopeless)
+
+    @property
+    def _is_rejected(self) -> bool:
+        """Whether nothing was computed for it."""
+        return not self.answerings or self._was_late
+
     def _outcomes(self) -> list[str]:
+        if self._was_late:
+            return ["rejected" for _ in self.answerings] or ["rejected"]
         if not self.answerings:
             return ["cancelled" if self.error is None or isinstance(self.error, AnswerCut) else "rejected"]
         return [self._outcome(each) for each in self.answerings]
@@ -90,7 +123,7 @@ class Story:
             answer_id=self.answer_id,
             path=exchange.path,
             stream=self.streams,
-            outcome="answered" if self.answerings else "rejected",
+            outcome="rejected" if self._is_rejected else "answered",
             http_status=exchange.status,
             error_code=error_code,
             submit_us=stamps.submit,
@@ -123,9 +156,9 @@ def _reason(error: ArrieroError) -> str:
     """The closed set of `arriero_requests_rejected_total`."""
     if isinstance(error, AnswerCut):
         return "cancelled"
-    kind = kind_of(error)
     if isinstance(error, Refused):
-        return "backlog" if kind.native_code == "server_busy" else "unavailable"
+        return next((word for kind, word in REFUSALS.items() if isinstance(error, kind)), "unavailable")
+    kind = kind_of(error)
     if kind.status >= 500:
         return "error"
     return "context" if kind.code == "context_length_exceeded" else "invalid"

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from arriero.core.config import CacheScope
+from arriero.core.choices import CacheScope, PolicyWord
 from arriero.core.errors import UnknownModel
 from arriero.engine.engine import Engine
+from arriero.engine.explain_book import ExplainBook
 from arriero.http.exposition import MetricsPage
 from arriero.http.metrics import Metrics
 from arriero.http.request_log import RequestLog
@@ -28,7 +29,10 @@ class HttpOptions:
         default_temperature: of `/v1` requests that name none; 1 as OpenAI's, 0 for greedy.
         cors_origins: origins that browsers may ask from; `*` is any.
         tokenizer_threads: workers that read messages, run the template and tokenise.
-        stuck_after_s: work pending and no step for so long is answered by `/health` with 503.
+        ask_timeout_s: how long pages that ask the engine wait for its next step boundary.
+        queue_timeout_ms: a request that has not started after so long is answered with 503; None: it waits on.
+        head_timeout_s: from the first byte of a request to the end of its head.
+        body_timeout_s: from there to the end of its body.
         cache_scope: which requests share prefixes.
     """
 
@@ -42,7 +46,10 @@ class HttpOptions:
     default_temperature: float = 1.0
     cors_origins: tuple[str, ...] = ("*",)
     tokenizer_threads: int = 2
-    stuck_after_s: float = 30.0
+    ask_timeout_s: float = 30.0
+    queue_timeout_ms: int | None = None
+    head_timeout_s: float = 20.0
+    body_timeout_s: float = 120.0
     cache_scope: CacheScope = CacheScope.KEY
 
 
@@ -61,8 +68,10 @@ class Service:
         metrics: the observer that was given to the engine, told as well what HTTP answers.
         page: what `/metrics` shows of it; None: no such page.
         request_log: told the row of every request; None: no rows are made and no clock is read for them.
+        book: the observer that explains requests, given to the engine as well; None: nobody can ask.
         config: what `/debug/config` shows; without secrets.
         stop: called by `/shutdown` after the engine was told to drain; stops the listener.
+        policy: in which order the waiting start, as a word or a class.
         no_reuse: why no prefix is reused, or None if prefixes are.
         flush: waits until everything that was saved is on disk; None: nothing outlives the server, and there is no
             `/slots`.
@@ -78,8 +87,10 @@ class Service:
     metrics: Metrics | None = None
     page: MetricsPage | None = None
     request_log: RequestLog | None = None
+    book: ExplainBook | None = None
     config: Mapping[str, object] = field(default_factory=dict[str, object])
     stop: Callable[[], None] = _no_stop
+    policy: str = PolicyWord.FCFS.value
     no_reuse: str | None = None
     flush: Callable[[], None] | None = None
 

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from arriero.core.errors import InvalidRequest, Unsupported
 from arriero.http.scopes import Sharing
+from arriero.http.urgency import Milliseconds, PriorityLevel, Urgency
 
 MAX_STOPS: Final = 4
 MAX_INT32: Final = 2**31 - 1
@@ -57,7 +58,9 @@ class Common(Struct, kw_only=True):
     stop_token_ids: list[TokenNumber] | None = None
     session_id: str | None = None
     cache_salt: Annotated[str, Meta(min_length=1)] | None = None
-    timeout_ms: Annotated[int, Meta(ge=1, le=MAX_INT32)] | None = None
+    timeout_ms: Milliseconds | None = None
+    priority: PriorityLevel | None = None
+    deadline_ms: Milliseconds | None = None
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -70,6 +73,11 @@ class Common(Struct, kw_only=True):
     def sharing(self) -> Sharing:
         """What it says about prefixes."""
         return Sharing(self.session_id, self.cache_salt)
+
+    @property
+    def urgency(self) -> Urgency:
+        """How soon it wants its answer."""
+        return Urgency(self.priority, self.deadline_ms)
 
 
 class ChatBody(Common, kw_only=True):

@@ -10,7 +10,7 @@ Without reuse rules nothing is found and nothing is kept.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.events import (
@@ -33,7 +33,7 @@ from arriero.kv.origins import Origins
 from arriero.kv.protocol import NO_HIT, KvUsage, PrefixHit, ReleaseCause, Shortage, Started
 from arriero.kv.retained import RetainedRuns
 from arriero.kv.reuse import CachePicture, EvictionCause, RetainedRun, ReuseFigures, ReuseRules
-from arriero.kv.runs import Prompt, Run
+from arriero.kv.runs import Holding, Prompt
 from arriero.kv.sequence_ids import LowestFirst, SequenceIds
 from arriero.kv.shared_cells import SharedCells
 
@@ -66,17 +66,6 @@ class CellLayout:
             raise ConfigError(message)
 
 
-class _Holding:
-    """A running sequence: what was asked, and its run; neither where nobody may start from it."""
-
-    __slots__ = ("num_published", "prompt", "run")
-
-    def __init__(self, prompt: Prompt | None, run: Run | None) -> None:
-        self.prompt = prompt
-        self.run = run
-        self.num_published = 0
-
-
 class CellManager:
     """Books of cells and runs.
 
@@ -84,22 +73,30 @@ class CellManager:
     What decodes does not touch runs at all, unless cells are short.
     """
 
-    def __init__(self, layout: CellLayout, ids: SequenceIds | None = None, *, reuse: ReuseRules | None = None) -> None:
-        """Start empty; `ids` defaults to lowest first. Without `reuse` nothing is kept."""
+    def __init__(
+        self,
+        layout: CellLayout,
+        ids: SequenceIds | None = None,
+        *,
+        reuse: ReuseRules | None = None,
+        swap_tokens: int = 0,
+    ) -> None:
+        """Start empty; `ids` defaults to lowest first. Without `reuse` nothing is kept for others.
+
+        `swap_tokens` is how much the host store keeps for preempted requests.
+        """
         self._layout = layout
-        books = new_books(
-            reuse,
-            SharedCells(layout.num_cells) if layout.unified else OwnStreams(),
-            ids if ids is not None else LowestFirst(layout.num_sequences),
-        )
+        ledger = SharedCells(layout.num_cells) if layout.unified else OwnStreams()
+        books = new_books(reuse, ledger, LowestFirst(layout.num_sequences) if ids is None else ids, swap_tokens)
         self._books = books
+        self.swaps: Final = books.swapped
         self._ops = books.ops
         self._ids = books.ids
         self._ledger = books.ledger
         self._runs = books.runs
         self._retained = RetainedRuns(books)
         self._origins = Origins(books, self._retained, id_choice(books, self._retained, unified=layout.unified))
-        self._held: dict[SequenceId, _Holding] = {}
+        self._held: dict[SequenceId, Holding] = {}
 
     def adopt(self, runs: Sequence[SavedRun]) -> int:
         """Take over what the host store holds from an earlier life, the least recently used first; before any request.
@@ -143,33 +140,48 @@ class CellManager:
         """How many of them the prompts under way will hold, and may give."""
         return self._runs.foreseen(tokens, scope, limit)
 
+    def leader(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> SequenceId | None:
+        """The sequence of the prompt under way that holds most of them."""
+        return self._runs.leader(tokens, scope, limit)
+
     def start(
         self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
     ) -> Started | Shortage:
         """Hand out a sequence with places for `num_tokens`, if `headroom` more stay free afterwards."""
-        origin = self._origins.find(hit)
-        num_cells = num_tokens - origin.num_tokens + origin.num_cells + (headroom if self._held else 0)
-        missing = max(num_tokens - self._layout.sequence_limit, self._ledger.missing(num_cells))
+        origin = self._origins.find(request_id, hit)
+        missing = self._origins.missing(origin, num_tokens + (headroom if self._held else 0))
+        missing = max(num_tokens - self._layout.sequence_limit, missing)
         if missing > 0:
             return Shortage(missing)
         place = self._origins.choose(origin, hit)
         if place is None:
             return Shortage(0)
         begun = self._origins.begin(place, origin, hit, num_tokens)
+        self.swaps.forget(request_id)  # whether it came back just now or is not needed
         self._held[place.sequence_id] = self._holding(place, hit, origin.num_tokens)
         previous = self._ids.change_owner(place.sequence_id, request_id)
-        return Started(place.sequence_id, begun.source, previous, origin.num_tokens, begun.prefix)
+        cached, swapped = origin.num_cached, origin.num_swapped_in
+        return Started(place.sequence_id, begun.source, previous, cached, begun.prefix, swapped)
 
-    def _holding(self, place: Place, hit: PrefixHit, num_cached: int) -> _Holding:
+    def has_room(self, request_id: RequestId, num_tokens: int, hit: PrefixHit, without: SequenceId | None) -> bool:
+        """Whether cells do, those counted that only `without` holds."""
+        freed = 0 if without is None else self._ledger.freed_by(without)
+        return self._origins.missing(self._origins.find(request_id, hit), num_tokens) <= freed
+
+    def _holding(self, place: Place, hit: PrefixHit, num_there: int) -> Holding:
         if not isinstance(hit, RunHit):
-            return _Holding(None, None)
+            return Holding(None, None)
         # A list may be somebody's that grows with the answer.
         prompt = Prompt(hit.scope, tuple(hit.tokens) if isinstance(hit.tokens, list) else hit.tokens)
         goes_on = place.resident is not None and place.in_place
         run = place.resident if goes_on and place.resident is not None else self._runs.begin(place.sequence_id)
-        if num_cached < len(prompt.tokens):
+        if num_there < len(prompt.tokens):
             self._runs.foresee(run, prompt)
-        return _Holding(prompt, run)
+        return Holding(prompt, run)
+
+    def held_elsewhere(self, sequence_id: SequenceId) -> int:
+        """How many leading tokens of its prompt other runs on sequence ids hold."""
+        return self._runs.held_elsewhere(self._holding_of(sequence_id))
 
     def promise(self, sequence_id: SequenceId, length: int) -> None:
         """The whole prompt is foreseen from the start on."""
@@ -298,7 +310,8 @@ class CellManager:
                 self._origins.refuse(op)
             case SaveSequence():
                 self._books.counts.was_refused()
-                self._books.host.forget(op.key, EvictionCause.REFUSED, is_told=False)
+                if not self.swaps.refused(op.key):
+                    self._books.host.forget(op.key, EvictionCause.REFUSED, is_told=False)
             case MoveSequence() | ForgetSaved():
                 pass
             case _:
@@ -321,6 +334,8 @@ class CellManager:
             held_tokens=ledger.held_tokens,
             retained_cells=retained,
             sequences_retained=len(self._retained),
+            swapped_requests=len(self.swaps),
+            swapped_tokens=self.swaps.num_tokens,
         )
 
     def retained(self) -> tuple[RetainedRun, ...]:
@@ -347,6 +362,7 @@ class CellManager:
         self._runs.check()
         self._retained.check()
         self._books.host.check()
+        self.swaps.check()
         held, retained = set(self._held), {run.sequence_id for run in self._retained}
         idle, lengths = set(self._ids.idle()), dict(self._ledger.lengths)
         every_id = {SequenceId(i) for i in range(self._layout.num_sequences)}
@@ -373,7 +389,7 @@ class CellManager:
             host=(len(host), host.num_tokens),
         )
 
-    def _holding_of(self, sequence_id: SequenceId) -> _Holding:
+    def _holding_of(self, sequence_id: SequenceId) -> Holding:
         try:
             return self._held[sequence_id]
         except KeyError:

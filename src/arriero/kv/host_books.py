@@ -2,6 +2,12 @@
 
 The store itself keeps bytes under keys; it does what `KvOp`s say, in their order. A run that is restored stays in the
 store, so one that many requests start from is written once.
+
+    | reserved: KV of preempted requests | runs, the least recently used first | free |
+      at most the room for swaps           at most the room for runs
+      ──────────────── both together at most the larger of the two ─────────────
+
+Runs go for what is reserved, and never the reverse. What lies there is written in `SwappedRuns`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +39,12 @@ class HostBooks:
         trees: where lookups find the runs; a run's key there is its `SavedKey`.
     """
 
-    def __init__(self, room: int, ops: list[KvOp], counts: ReuseCounts) -> None:
-        """Start empty; `room` is in tokens, 0 for no store. What is ordered is added to `ops`."""
+    def __init__(self, room: int, ops: list[KvOp], counts: ReuseCounts, *, swap_room: int = 0) -> None:
+        """Start empty; both rooms are in tokens, 0 for none. What is ordered is added to `ops`."""
         self.trees = PrefixTrees()
         self._room = room
+        self._swap_room = swap_room
+        self._num_reserved = 0
         self._ops = ops
         self._counts = counts
         self._saved: dict[SavedKey, _Saved] = {}
@@ -59,9 +67,14 @@ class HostBooks:
         return self._num_tokens
 
     @property
+    def num_reserved(self) -> int:
+        """Tokens of what is there beside runs."""
+        return self._num_reserved
+
+    @property
     def room(self) -> int:
-        """Tokens that fit in all; 0: there is no store."""
-        return self._room
+        """Tokens of runs that fit in all, beside what is reserved; 0: none does."""
+        return min(self._room, self._whole - self._num_reserved)
 
     def length(self, key: SavedKey) -> int:
         """Tokens of a run."""
@@ -69,8 +82,23 @@ class HostBooks:
 
     def has_room(self, length: int) -> bool:
         """Whether a run of so many tokens would fit, others going for it."""
-        leased = 0 if self._leased is None else self.length(self._leased)
-        return length + leased <= self._room
+        return length + self._num_leased <= self.room
+
+    def reserve(self, length: int) -> SavedKey | None:
+        """Room for so many tokens that are no run, which go when `give_back` says so and not before.
+
+        Returns the key under which they are to lie, or None, and no change, where there is no room.
+        """
+        num_reserved = self._num_reserved + length
+        if num_reserved > self._swap_room or num_reserved + self._num_leased > self._whole:
+            return None
+        self._num_reserved = num_reserved
+        self._make_way(0)
+        return self._mint()
+
+    def give_back(self, length: int) -> None:
+        """So many tokens are reserved no longer."""
+        self._num_reserved -= length
 
     def adopt(self, runs: Sequence[SavedRun], longest: int, now: Time) -> int:
         """Take over what a store holds from an earlier life, the least recently used first.
@@ -91,8 +119,7 @@ class HostBooks:
         """Order that the store keeps a run, unless it has these tokens already; returns whether it was ordered."""
         if not tokens or self._has(scope, tokens, now) or not self._make_room(scope, tokens):
             return False
-        self._num_minted += 1
-        key = SavedKey(self._num_minted)
+        key = self._mint()
         self._ops.append(SaveSequence(sequence_id, key, len(tokens), scope, tokens))
         self._counts.saved()
         self._add(key, scope, tokens, _Saved(now, self._next_tick(), is_on_disk=False))
@@ -151,10 +178,24 @@ class HostBooks:
         rules = (
             (len(self.trees) == len(self._saved), "a saved run is in no tree, or the reverse"),
             (sum(lengths.values()) == self._num_tokens, "saved tokens do not add up"),
-            (self._num_tokens <= self._room, "the host store holds more than it has room for"),
+            (self._num_tokens <= self.room, "the host store holds more than it has room for"),
+            (0 <= self._num_reserved <= self._swap_room, "more is reserved in the host store than may be"),
             (ages == sorted(ages), "saved runs are not in the order of their use"),
         )
-        require(rules, f"saved {lengths}, {self._num_tokens} tokens of {self._room}")
+        require(rules, f"saved {lengths}, {self._num_tokens} tokens of {self._room}, {self._num_reserved} reserved")
+
+    @property
+    def _whole(self) -> int:
+        """Tokens that fit in all."""
+        return max(self._room, self._swap_room)
+
+    @property
+    def _num_leased(self) -> int:
+        return 0 if self._leased is None else self.length(self._leased)
+
+    def _mint(self) -> SavedKey:
+        self._num_minted += 1
+        return SavedKey(self._num_minted)
 
     def _has(self, scope: str, tokens: Sequence[TokenId], now: Time) -> bool:
         """Whether some run begins with these tokens; that one is used by it."""
@@ -179,10 +220,14 @@ class HostBooks:
         for key in superseded(self.trees, scope, tokens):
             if SavedKey(key) != self._leased:
                 self.forget(SavedKey(key), EvictionCause.SUPERSEDED)
-        while self._num_tokens + length > self._room:
+        self._make_way(length)
+        return True
+
+    def _make_way(self, length: int) -> None:
+        """Give up what was used least recently, until so many more tokens of runs fit, as they are known to do."""
+        while self._num_tokens + length > self.room:
             oldest = next(key for key in self._saved if key != self._leased)
             self.forget(oldest, EvictionCause.HOST)
-        return True
 
     def _add(self, key: SavedKey, scope: str, tokens: Sequence[TokenId], saved: _Saved) -> None:
         self.trees.insert(scope, RunKey(key), tokens)

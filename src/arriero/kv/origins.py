@@ -5,6 +5,7 @@
     free                      in the host store    Restore
     a run lies there          on another id        Save and Drop of it, Copy
     the run that was found    there                Save of it and Trim, where the prompt goes another way
+    free                      what it had before   Restore of what was swapped out when it was preempted
 
 Memory may refuse each of these. The run is then given up, so that the request, which starts again, finds it no more.
 """
@@ -20,7 +21,7 @@ from arriero.core.events import (
     ReuseVerdict,
     TrimSequence,
 )
-from arriero.core.ids import SavedKey, SequenceId
+from arriero.core.ids import RequestId, SavedKey, SequenceId
 from arriero.kv.books import Books
 from arriero.kv.id_choice import IdChoice, Place
 from arriero.kv.lookups import RunHit
@@ -40,12 +41,24 @@ class Origin(NamedTuple):
         num_cells: cells of the pool that they cost.
         run: where they are, or None.
         key: where they are in the host store, or None.
+        is_own: whether they are the request's own, from before it was preempted, and no run.
     """
 
     num_tokens: int
     num_cells: int
     run: Run | None
     key: SavedKey | None
+    is_own: bool = False
+
+    @property
+    def num_cached(self) -> int:
+        """Tokens that come from a run."""
+        return 0 if self.is_own else self.num_tokens
+
+    @property
+    def num_swapped_in(self) -> int:
+        """Tokens that come from what was swapped out."""
+        return self.num_tokens if self.is_own else 0
 
 
 FROM_NOTHING = Origin(0, 0, None, None)
@@ -68,8 +81,14 @@ class Origins:
         self._choice = choice
         self._uses: dict[SequenceId, Use] = {}  # by the last request on each id
 
-    def find(self, hit: PrefixHit) -> Origin:
-        """What is still there of a hit."""
+    def find(self, request_id: RequestId, hit: PrefixHit) -> Origin:
+        """What a request had before it was preempted, unless what is still there of a hit gives as much."""
+        found, own = self._find(hit), self._books.swapped.of(request_id)
+        if own is None or own.length <= found.num_tokens:
+            return found
+        return Origin(own.length, own.length, None, own.key, is_own=True)
+
+    def _find(self, hit: PrefixHit) -> Origin:
         if not isinstance(hit, RunHit) or not hit.num_tokens:
             return FROM_NOTHING
         books, length = self._books, hit.num_tokens
@@ -83,6 +102,10 @@ class Origins:
             return FROM_NOTHING
         return Origin(length, books.ledger.wakes(run.sequence_id, length), run, None)
 
+    def missing(self, origin: Origin, num_tokens: int) -> int:
+        """How many cells too few there are for so many tokens, if every retained run goes; not above 0 if enough."""
+        return self._books.ledger.missing(num_tokens - origin.num_tokens + origin.num_cells)
+
     def choose(self, origin: Origin, hit: PrefixHit) -> Place | None:
         """On which id the sequence starts; None if there is none."""
         return self._choice.choose(origin.run, hit if isinstance(hit, RunHit) else None)
@@ -93,13 +116,13 @@ class Origins:
         Room for `num_tokens` is made after it, so that what it starts from may go, but not before it was used.
         """
         counts = self._books.counts
-        counts.looked_up(hit.verdict if origin.num_tokens == hit.num_tokens else ReuseVerdict.NO_MATCH)
+        counts.looked_up(hit.verdict if origin.num_cached == hit.num_tokens else ReuseVerdict.NO_MATCH)
         use, source = None, AdmissionSource.COMPLETION_FREED
         if place.resident is not None and place.in_place:
             use = self._go_on(place.resident, origin.num_tokens)
             source = use.source
         else:
-            source = self._clear(place, origin.key)
+            source = self._clear(place, None if origin.is_own else origin.key)
             use = self._bring(place.sequence_id, origin, source, num_tokens)
         if use is None:
             self._uses.pop(place.sequence_id, None)
@@ -160,29 +183,36 @@ class Origins:
         )
 
     def _bring(self, sequence_id: SequenceId, origin: Origin, source: AdmissionSource, num_tokens: int) -> Use | None:
-        """Fill an empty sequence."""
+        """Fill an empty sequence; what its own request had before was found by nobody, so it is no use of a run."""
         books, length = self._books, origin.num_tokens
         if origin.run is not None:
-            run = origin.run
-            op: KvOp = CopySequence(run.sequence_id, sequence_id, length)
-            prefix = PrefixSource.TREE if run.is_retained else PrefixSource.RUNNING
-            key = run.key
-            self._retained.use(run)
-            books.ledger.share(run.sequence_id, sequence_id, length)
-        elif origin.key is not None:
-            op = RestoreSequence(sequence_id, origin.key, length)
-            key = RunKey(origin.key)
-            prefix = books.host.use(origin.key, self._retained.now)
-            books.host.lease(origin.key)
-            self._retained.make_room(max(num_tokens, books.host.length(origin.key)))  # whose runs may be saved
-            books.host.lease(None)
-            books.ledger.begin(sequence_id)
-            books.ledger.grow(sequence_id, length)
-        else:
+            copy = CopySequence(origin.run.sequence_id, sequence_id, length)
+            prefix = PrefixSource.TREE if origin.run.is_retained else PrefixSource.RUNNING
+            self._retained.use(origin.run)
+            books.ledger.share(copy.source, sequence_id, length)
+            books.ops.append(copy)
+            return Use(op=copy, run=origin.run.key, prefix=prefix, num_tokens=length, num_trimmed=0, source=source)
+        if origin.key is None:
             books.ledger.begin(sequence_id)
             return None
+        restore = RestoreSequence(sequence_id, origin.key, length)
+        if origin.is_own:
+            self._fill(restore, num_tokens)
+            return None
+        prefix = books.host.use(restore.key, self._retained.now)
+        books.host.lease(restore.key)
+        self._fill(restore, max(num_tokens, books.host.length(restore.key)))
+        books.host.lease(None)
+        key = RunKey(restore.key)
+        return Use(op=restore, run=key, prefix=prefix, num_tokens=length, num_trimmed=0, source=source)
+
+    def _fill(self, op: RestoreSequence, num_cells: int) -> None:
+        """Bring an empty sequence back from the host store, with so many cells free for it before."""
+        books = self._books
+        self._retained.make_room(num_cells)  # whose runs may be saved
+        books.ledger.begin(op.sequence_id)
+        books.ledger.grow(op.sequence_id, op.length)
         books.ops.append(op)
-        return Use(op=op, run=key, prefix=prefix, num_tokens=length, num_trimmed=0, source=source)
 
 
 def _filled_by(op: KvOp) -> SequenceId | None:

@@ -32,6 +32,7 @@ class Started:
         previous_request_id: who held it before, or None.
         num_cached: leading tokens that need not be computed, once the ordered operations are done.
         prefix: where they come from; None if there are none.
+        num_swapped_in: the same of a request whose own KV comes back, and then none of them is cached.
     """
 
     sequence_id: SequenceId
@@ -39,6 +40,12 @@ class Started:
     previous_request_id: RequestId | None
     num_cached: int = 0
     prefix: PrefixSource | None = None
+    num_swapped_in: int = 0
+
+    @property
+    def num_there(self) -> int:
+        """Leading tokens that need not be computed, wherever they come from."""
+        return self.num_cached + self.num_swapped_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,8 @@ class KvUsage:
         held_tokens: positions of all running requests, shared ones for each of them.
         retained_cells: cells that only retained runs hold.
         sequences_retained: ids that nobody runs on and where a run lies; given up where an id is missing.
+        swapped_requests: preempted requests whose KV is kept outside until they run again.
+        swapped_tokens: what is kept for them.
     """
 
     num_cells: int
@@ -98,6 +107,28 @@ class KvUsage:
     held_tokens: int
     retained_cells: int = 0
     sequences_retained: int = 0
+    swapped_requests: int = 0
+    swapped_tokens: int = 0
+
+
+class Swaps(Protocol):
+    """What preempted requests have computed, kept outside until each of them runs again."""
+
+    def save(self, request_id: RequestId, sequence_id: SequenceId, length: int) -> bool:
+        """Order that the first `length` positions of a running sequence are kept for its request.
+
+        To be asked right before `KvManager.release`. False, and no change, where there is no room, or no such place.
+        Memory may still refuse it later; the request is then computed again, and nobody is harmed.
+        """
+        ...
+
+    def length(self, request_id: RequestId) -> int:
+        """Tokens that are kept for a request; 0 if there are none."""
+        ...
+
+    def forget(self, request_id: RequestId) -> None:
+        """A request has ended without running again; without anything kept it changes nothing."""
+        ...
 
 
 class KvManager(Protocol):
@@ -128,6 +159,10 @@ class KvManager(Protocol):
         """
         ...
 
+    def leader(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> SequenceId | None:
+        """The sequence that computes what `foreseen` counts; None where that is nothing. Changes nothing."""
+        ...
+
     def start(
         self, request_id: RequestId, num_tokens: int, headroom: int, hit: PrefixHit = NO_HIT
     ) -> Started | Shortage:
@@ -136,7 +171,27 @@ class KvManager(Protocol):
         `headroom` is waived where no sequence is held, so that what fits alone is never kept out.
         `hit` is what `lookup` has just said of the same tokens; its part is shared instead of taken anew, as far as it
         is still there: see `Started.num_cached`. Retained runs go where room or an id is missing.
+        A request that `swaps` keeps something for gets that back, unless its hit gives as much; it is kept no longer.
         What memory has to do for it is ordered, and taken by `take_ops`. A shortage changes nothing.
+        """
+        ...
+
+    def has_room(self, request_id: RequestId, num_tokens: int, hit: PrefixHit, without: SequenceId | None) -> bool:
+        """Whether there are cells for a start with so many places, headroom included, if `without` were gone.
+
+        Says nothing of sequence ids, and changes nothing.
+        """
+        ...
+
+    @property
+    def swaps(self) -> Swaps:
+        """Where the KV of requests goes that are preempted."""
+        ...
+
+    def held_elsewhere(self, sequence_id: SequenceId) -> int:
+        """How many leading tokens of a running sequence's prompt other sequences hold too, as far as they are known.
+
+        Its request could start from them if it lost its KV. Changes nothing. O(tokens x log tokens) at most.
         """
         ...
 

@@ -4,6 +4,7 @@ A running sequence's prompt is found as far as it is computed; what it decodes, 
 under way are also in a tree of their own, whole, so that a prompt that begins like one of them can wait for it.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -11,7 +12,7 @@ from arriero.core.events import ReuseVerdict
 from arriero.core.ids import SequenceId, Time, TokenId
 from arriero.kv.host_books import HostBooks
 from arriero.kv.ledger import require
-from arriero.kv.lookups import Question, RunHit, Usable, find_usable
+from arriero.kv.lookups import NOTHING, Question, RunHit, Usable, find_usable
 from arriero.kv.protocol import NO_HIT, PrefixHit
 from arriero.kv.reuse import ReuseRules
 from arriero.prefix.cache import PrefixTrees, RunKey
@@ -52,6 +53,22 @@ class Run:
         self.tick = 0
         self.at: Time = 0
         self.num_hits = 0
+
+
+class Holding:
+    """A running sequence: what was asked, and its run; neither where nobody may start from it.
+
+    Attributes:
+        num_published: computed tokens of which its manager was told.
+    """
+
+    __slots__ = ("num_published", "prompt", "run")
+
+    def __init__(self, prompt: Prompt | None, run: Run | None) -> None:
+        """Nothing was told yet."""
+        self.prompt = prompt
+        self.run = run
+        self.num_published = 0
 
 
 class Runs:
@@ -96,10 +113,12 @@ class Runs:
 
     def foreseen(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> int:
         """The longest usable beginning of a prompt under way."""
-        rules = self._rules
-        if rules is None or scope is None or not len(self._under_way):
-            return 0
-        return find_usable(self._under_way, rules, Question(scope, tokens, limit), lambda _: False).num_tokens
+        return self._under_way_for(tokens, scope, limit).num_tokens
+
+    def leader(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> SequenceId | None:
+        """Where that prompt is being computed; of several the one that was begun first, among the latest few."""
+        keys = self._under_way_for(tokens, scope, limit).runs
+        return self._by_key[keys[-1]].sequence_id if keys else None
 
     def origin(self, hit: RunHit) -> Run | None:
         """One run of a hit that still holds its tokens: a retained one, if there is one.
@@ -118,6 +137,19 @@ class Runs:
         """Whether a run begins with what a hit found, so that it would do as well as those that the hit names."""
         is_found = run.key in self.trees and self.trees.scope(run.key) == hit.scope
         return is_found and self.trees.common(run.key, hit.tokens, hit.num_tokens) == hit.num_tokens
+
+    def held_elsewhere(self, holding: Holding) -> int:
+        """How many leading tokens of a running sequence's prompt some other run holds."""
+        if holding.run is None or holding.prompt is None:
+            return 0
+        own, (scope, tokens) = holding.run.key, holding.prompt
+
+        def is_own_alone(length: int) -> bool:
+            found = self.trees.match(scope, tokens, length)
+            return found.num_tokens < length or all(key == own for key in found.runs)
+
+        # A run that holds more holds all that comes before, too.
+        return bisect_left(range(1, len(tokens) + 1), True, key=is_own_alone)  # noqa: FBT003 - looked for
 
     # ── what runs hold ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -185,6 +217,11 @@ class Runs:
             (len(under_way) == len(self._under_way), "a prompt is foreseen that nobody computes"),
         )
         require(rules, f"runs {sorted(self._by_key)}, found {sorted(found)}, under way {sorted(under_way)}")
+
+    def _under_way_for(self, tokens: Sequence[TokenId], scope: str | None, limit: int) -> Usable:
+        if self._rules is None or scope is None or not len(self._under_way):
+            return NOTHING
+        return find_usable(self._under_way, self._rules, Question(scope, tokens, limit), lambda _: False)
 
     def _is_retained(self, key: RunKey) -> bool:
         return self._by_key[key].is_retained

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from arriero.backend.protocol import Backend, BackendLimits
+from arriero.backend.protocol import Backend
 from arriero.core.option_kinds import Threads
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.costmodel.passes import PassRules
+from arriero.engine.pass_rules import rules_of
 from arriero.lab.fit import fit_passes, residuals, valid_range
 from arriero.lab.host_terms import host_costs
 from arriero.lab.rounds import Measured, Tell, measure_rounds
@@ -67,15 +68,6 @@ def calibrate(
             stand.prepare()
         measured = measure_rounds(stands, probes, seconds=seconds, clock=clock, tell=tell)
     return _fitted(measured, rules, threads, backends[threads.decode])
-
-
-def rules_of(limits: BackendLimits) -> PassRules:
-    """How a context of these limits cuts steps into passes."""
-    return PassRules(
-        micro_batch=limits.micro_batch,
-        unified=limits.unified,
-        stream_cells=limits.num_cells if limits.unified else limits.num_cells // limits.num_sequences,
-    )
 
 
 def _fitted(measured: Measured, rules: PassRules, threads: Threads, backend: Backend) -> Calibration:

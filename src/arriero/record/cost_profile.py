@@ -13,17 +13,27 @@ from msgspec import Meta
 
 from arriero.core.errors import ConfigError, DataError
 from arriero.core.option_kinds import Threads
-from arriero.costmodel.calibrated import CalibratedCost, HostCosts, StepKind, ValidRange
+from arriero.costmodel.calibrated import CalibratedCost, StepKind
 from arriero.costmodel.passes import PassRules
-from arriero.costmodel.terms import PassCosts
+from arriero.record.cost_parts import (
+    CostSetup,
+    Host,
+    Rules,
+    ThreadCosts,
+    UsedThreads,
+    Valid,
+    cost_from,
+    cost_setup,
+    rules_part,
+)
 from arriero.record.machine import MachineFacts
 from arriero.record.machine_load import LoadFacts
-from arriero.record.strict import Count, Name, Positive, convert, read_table
+from arriero.record.strict import Name, Positive, convert, read_table
 
 SCHEMA: Final = "arriero-cost-profile-v1"
 
-Microseconds = Annotated[float, Meta(ge=0, le=1e12)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+_MOST_SPREAD: Final = 0.5
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,48 +66,6 @@ class Fingerprint(_Part, frozen=True, kw_only=True):
                 if theirs.get(name) != ours.get(name)
             ]
         return found
-
-
-class Rules(_Part, frozen=True, kw_only=True):
-    """As `PassRules`."""
-
-    micro_batch: Positive
-    unified: bool
-    stream_cells: Positive
-    tile_rows: Positive
-    cell_pad: Positive
-
-
-class UsedThreads(_Part, frozen=True, kw_only=True):
-    """For passes of one row, and for all others."""
-
-    decode: Positive
-    prefill: Positive
-
-
-class ThreadCosts(_Part, frozen=True, kw_only=True):
-    """Costs of a pass at one number of threads; a term that is missing costs nothing."""
-
-    threads: Positive
-    terms_us: dict[Name, Microseconds]
-
-
-class Host(_Part, frozen=True, kw_only=True):
-    """As `HostCosts`."""
-
-    step_us: Microseconds = 0.0
-    entry_us: Microseconds = 0.0
-    token_us: Microseconds = 0.0
-    delivery_us: Microseconds = 0.0
-
-
-class Valid(_Part, frozen=True, kw_only=True):
-    """As `ValidRange`."""
-
-    rows: Positive
-    sequences: Positive
-    context: Positive
-    pool: Count
 
 
 class Residuals(_Part, frozen=True, kw_only=True):
@@ -173,7 +141,7 @@ class CostProfile(_Part, frozen=True, kw_only=True):
 
 
 def cost_of(profile: CostProfile, *, threads: Threads | None = None, rules: PassRules | None = None) -> CalibratedCost:
-    """The cost model.
+    """The cost model; its spread is the error of prediction that nine of ten new shapes kept within.
 
     Args:
         profile: where the costs come from.
@@ -184,21 +152,26 @@ def cost_of(profile: CostProfile, *, threads: Threads | None = None, rules: Pass
         ConfigError: nothing was measured at these threads.
         DataError: a term is unknown.
     """
-    cuts, valid, host = profile.rules, profile.valid, profile.host
-    calibrated = PassRules(
-        micro_batch=cuts.micro_batch,
-        unified=cuts.unified,
-        stream_cells=cuts.stream_cells,
-        tile_rows=cuts.tile_rows,
-        cell_pad=cuts.cell_pad,
+    used = threads or Threads(profile.threads.decode, profile.threads.prefill)
+    setup = CostSetup(
+        rules=profile.rules if rules is None else rules_part(rules),
+        threads=UsedThreads(decode=used.decode, prefill=used.prefill),
+        passes=list(profile.passes),
+        host=profile.host,
+        valid=profile.valid,
+        spread=_spread(profile.residuals, used),
     )
-    return CalibratedCost(
-        rules=rules or calibrated,
-        passes={each.threads: PassCosts.of(each.terms_us) for each in profile.passes},
-        threads=threads or Threads(profile.threads.decode, profile.threads.prefill),
-        host=HostCosts(step=host.step_us, entry=host.entry_us, token=host.token_us, delivery=host.delivery_us),
-        valid=ValidRange(rows=valid.rows, sequences=valid.sequences, context=valid.context, pool=valid.pool),
-    )
+    return cost_from(setup)
+
+
+def _spread(residuals: Sequence[Residuals], threads: Threads) -> float:
+    """What a promise about steps with prompts has to allow for; 0 where nobody has looked at new shapes of them."""
+    found = [
+        each.p90
+        for each in residuals
+        if each.held_out and each.kind is StepKind.MIXED and each.threads == threads.prefill
+    ]
+    return min(max(0.0, *found), _MOST_SPREAD) if found else 0.0
 
 
 def profile_of(
@@ -211,23 +184,15 @@ def profile_of(
     machine: MachineFacts,
 ) -> CostProfile:
     """A profile that says what a cost model says, and where it comes from."""
-    rules, valid, host = cost.rules, cost.valid, cost.host
+    setup = cost_setup(cost)
     return CostProfile(
         name=name,
         fingerprint=fingerprint,
-        rules=Rules(
-            micro_batch=rules.micro_batch,
-            unified=rules.unified,
-            stream_cells=rules.stream_cells,
-            tile_rows=rules.tile_rows,
-            cell_pad=rules.cell_pad,
-        ),
-        threads=UsedThreads(decode=cost.threads.decode, prefill=cost.threads.prefill),
-        passes=tuple(
-            ThreadCosts(threads=number, terms_us=_digits(each.named)) for number, each in sorted(cost.passes.items())
-        ),
-        host=Host(step_us=host.step, entry_us=host.entry, token_us=host.token, delivery_us=host.delivery),
-        valid=Valid(rows=valid.rows, sequences=valid.sequences, context=valid.context, pool=valid.pool),
+        rules=setup.rules,
+        threads=setup.threads,
+        passes=tuple(ThreadCosts(threads=each.threads, terms_us=_digits(each.terms_us)) for each in setup.passes),
+        host=setup.host,
+        valid=setup.valid,
         residuals=tuple(residuals),
         measuring=measuring,
         machine=machine,

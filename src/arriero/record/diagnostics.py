@@ -55,6 +55,9 @@ class IterRow(_Row, frozen=True, kw_only=True, tag="iter"):
     llama_decode_wall_us: int
     iter_wall_us: int
     idle_wait_us: int
+    predicted_us: int = DOES_NOT_APPLY
+    decode_threads: int = DOES_NOT_APPLY
+    prefill_threads: int = DOES_NOT_APPLY
 
 
 class EngineSummaryRow(_Row, frozen=True, kw_only=True, tag="engine_summary"):
@@ -80,6 +83,9 @@ class EngineSummaryRow(_Row, frozen=True, kw_only=True, tag="engine_summary"):
     prefix_hits: int
     reused_tokens: int
     sequence_moves: int
+    interrupted_calls: int = 0
+    thread_shifts: int = 0
+    cost_recalibrations: int = 0
     lookups_by_verdict: dict[str, int]
     reused_tokens_by_source: dict[str, int]
     evictions_by_cause: dict[str, int]

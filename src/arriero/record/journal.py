@@ -9,7 +9,7 @@ The live engine makes these lines on the writer's thread, the simulator where it
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -29,8 +29,9 @@ from arriero.core.ids import RequestId, Time, TokenId
 from arriero.core.plan import BatchPlan, SimulatedOutcome
 from arriero.core.request import BlankTokens, Request
 from arriero.core.version import VERSION
+from arriero.costmodel.change import CostChange
 from arriero.record.journal_parts import AdoptedRow, AnswerRow, MessageRow, PromptShape, RetainedRow
-from arriero.record.journal_rows import cancel_row, event_rows, outcome_row, plan_row, submit_row
+from arriero.record.journal_rows import cancel_row, event_rows, outcome_row, plan_row, recalibrate_row, submit_row
 from arriero.record.journal_schema import (
     SCHEMA,
     EndRecord,
@@ -45,6 +46,9 @@ from arriero.record.runs import KEPT_RUNS, KEPT_TOKENS, RunIndex
 
 WRITTEN_BY: Final = f"arriero {VERSION}"
 
+JournalMessage: TypeAlias = Request | CancelTarget | RetainedAction | CostChange
+"""What a pass took that may change decisions."""
+
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -52,7 +56,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 class JournalStep:
     """One pass of either loop, as both can say it; the fields are those of `journal_schema.StepRecord`."""
 
-    messages: tuple[Request | CancelTarget | RetainedAction, ...]
+    messages: tuple[JournalMessage, ...]
     plan: BatchPlan
     outcome: SimulatedOutcome | None
     events: tuple[Event, ...]
@@ -93,6 +97,7 @@ class JournalLines:
         self._num_submitted = 0
         self._alive: dict[RequestId, _Run] = {}
         self._scopes: dict[str, int] = {}  # numbered in the order in which they came
+        self._tenants: dict[str, int] = {}  # the same
 
     def start(self, setup: Setup, time_line: TimeLine, adopted: Sequence[SavedRun] = ()) -> bytes:
         """The first line; `adopted` is what the host store held."""
@@ -158,9 +163,11 @@ class JournalLines:
         number = self._num_submitted = self._num_submitted + 1
         return AdoptedRow(run.key, self._scope_number(run.scope), self._index.add(number, run.tokens))
 
-    def _message_row(self, message: Request | CancelTarget | RetainedAction, arrivals: deque[_Run]) -> MessageRow:
+    def _message_row(self, message: JournalMessage, arrivals: deque[_Run]) -> MessageRow:
         if isinstance(message, RetainedAction):
             return RetainedRow(action=message)
+        if isinstance(message, CostChange):
+            return recalibrate_row(message)
         if not isinstance(message, Request):
             return cancel_row(message)
         number = self._num_submitted = self._num_submitted + 1
@@ -170,7 +177,8 @@ class JournalLines:
         shape = (
             PromptShape(None, 0, len(prompt)) if isinstance(prompt, BlankTokens) else self._index.add(number, prompt)
         )
-        return submit_row(message, number, shape, None if scope is None else self._scope_number(scope))
+        tenant = None if message.tenant is None else self._tenants.setdefault(message.tenant, len(self._tenants))
+        return submit_row(message, number, shape, None if scope is None else self._scope_number(scope), tenant)
 
     def _scope_number(self, scope: str) -> int:
         return self._scopes.setdefault(scope, len(self._scopes))

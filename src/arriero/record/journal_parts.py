@@ -17,7 +17,7 @@ from arriero.core.events import (
     ReuseVerdict,
 )
 from arriero.core.plan import Cap, Deferral
-from arriero.core.request import CancelReason, FinishReason, RequestState
+from arriero.core.request import LEAST_URGENT, MOST_URGENT, CancelReason, FinishReason, RequestState
 from arriero.record.journal_setup import Count, Part
 
 Number: TypeAlias = int | float
@@ -81,6 +81,8 @@ class SubmitRow(Part, frozen=True, kw_only=True, tag="submit", omit_defaults=Tru
     Attributes:
         scope: those of one number may share prefixes in a cache; None neither looks up nor leaves anything there.
         blank: whether only the prompt's length is known; it shares nothing with anybody and is no run.
+        priority, deadline_at, start_by: of the request.
+        tenant: those of one number pay together in a fair share; None is a tenant of its own.
     """
 
     number: Annotated[int, Meta(ge=1)]
@@ -95,6 +97,10 @@ class SubmitRow(Part, frozen=True, kw_only=True, tag="submit", omit_defaults=Tru
     preloaded: bool
     scope: Count | None = None
     blank: bool = False
+    priority: Annotated[int, Meta(ge=MOST_URGENT, le=LEAST_URGENT)] = 0
+    deadline_at: Number | None = None
+    start_by: Number | None = None
+    tenant: Count | None = None
 
 
 class CancelRow(Part, frozen=True, kw_only=True, tag="cancel"):
@@ -121,7 +127,30 @@ class RetainedRow(Part, frozen=True, kw_only=True, tag="retained"):
     action: RetainedAction
 
 
-MessageRow: TypeAlias = SubmitRow | CancelRow | CancelWaitingRow | CancelEverythingRow | RetainedRow
+class FactorsRow(Short, frozen=True, array_like=True):
+    """`costmodel.change.GroupFactors`."""
+
+    threads: Annotated[int, Meta(ge=1)]
+    fixed: float
+    rows: float
+    attention: float
+
+
+class RecalibrateRow(Part, frozen=True, kw_only=True, tag="recalibrate"):
+    """`costmodel.change.CostChange`: what steps take has changed.
+
+    Attributes:
+        threads: for passes of one row, and for all others.
+        factors: on the costs in the setup, not on those of the last change.
+    """
+
+    threads: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
+    factors: tuple[FactorsRow, ...]
+    host: float
+    spread: float
+
+
+MessageRow: TypeAlias = SubmitRow | CancelRow | CancelWaitingRow | CancelEverythingRow | RetainedRow | RecalibrateRow
 
 
 # ── plan and outcome ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,8 +176,12 @@ class ShapeRow(Short, frozen=True, array_like=True):
     num_running: Count
 
 
-class PlanRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`core.plan.BatchPlan` without its tokens; its events are with the others."""
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`core.plan.BatchPlan` without its tokens; its events are with the others.
+
+    Attributes:
+        followers: who waits for a prefix that is being computed; files of earlier versions do not say.
+    """
 
     step: Count
     rows: tuple[PlannedRow, ...]
@@ -157,6 +190,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deferrals: dict[Deferral, Count]
     num_waiting: Count
     wake_at: Number | None
+    followers: tuple[int, ...] = ()
 
 
 class Dropped(Short, frozen=True, array_like=True, tag="drop"):
@@ -266,6 +300,12 @@ class AdmittedRow(Short, frozen=True, array_like=True, tag="admitted"):
     num_matched: Count = 0
 
 
+class SwappedInRow(AdmittedRow, frozen=True, array_like=True, tag="swapped_in"):
+    """`core.events.Admitted` of a request whose own KV comes back; apart, so that all others stay as they were."""
+
+    num_swapped_in: Count = 0
+
+
 class MovedRow(Short, frozen=True, array_like=True, tag="moved"):
     """`core.events.Moved`."""
 
@@ -309,6 +349,10 @@ class PreemptedRow(Short, frozen=True, array_like=True, tag="preempted"):
     num_computed: Count
 
 
+class SwappedOutRow(PreemptedRow, frozen=True, array_like=True, tag="swapped_out"):
+    """`core.events.Preempted` of a request whose KV the host store keeps."""
+
+
 class FinishedRow(Short, frozen=True, array_like=True, tag="finished"):
     """`core.events.Finished`."""
 
@@ -332,5 +376,7 @@ EventRow: TypeAlias = (
     | CancelObservedRow
     | CancelIgnoredRow
     | PreemptedRow
+    | SwappedOutRow
+    | SwappedInRow
     | FinishedRow
 )

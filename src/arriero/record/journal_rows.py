@@ -40,6 +40,7 @@ from arriero.core.plan import (
     SimulatedOutcome,
 )
 from arriero.core.request import BlankTokens, Request
+from arriero.costmodel.change import CostChange
 from arriero.record.journal_parts import (
     AdmittedRow,
     CancelEverythingRow,
@@ -50,6 +51,7 @@ from arriero.record.journal_parts import (
     Copied,
     Dropped,
     EventRow,
+    FactorsRow,
     FailureRow,
     FinishedRow,
     Forgotten,
@@ -62,11 +64,14 @@ from arriero.record.journal_parts import (
     PreemptedRow,
     PromptShape,
     QueuedRow,
+    RecalibrateRow,
     RejectedRow,
     Restored,
     Saved,
     ShapeRow,
     SubmitRow,
+    SwappedInRow,
+    SwappedOutRow,
     TokenRow,
     Trimmed,
 )
@@ -74,8 +79,10 @@ from arriero.record.journal_parts import (
 CancelMessageRow: TypeAlias = CancelRow | CancelWaitingRow | CancelEverythingRow
 
 
-def submit_row(request: Request, number: int, shape: PromptShape, scope: int | None) -> SubmitRow:
-    """A submission; `scope` is the number of its cache scope."""
+def submit_row(
+    request: Request, number: int, shape: PromptShape, scope: int | None, tenant: int | None = None
+) -> SubmitRow:
+    """A submission; `scope` and `tenant` are the numbers of its cache scope and of its tenant."""
     return SubmitRow(
         number=number,
         request=request.request_id,
@@ -89,6 +96,10 @@ def submit_row(request: Request, number: int, shape: PromptShape, scope: int | N
         preloaded=request.preloaded,
         scope=scope,
         blank=isinstance(request.prompt, BlankTokens),
+        priority=request.priority,
+        deadline_at=request.deadline_at,
+        start_by=request.start_by,
+        tenant=tenant,
     )
 
 
@@ -107,6 +118,19 @@ def cancel_row(target: CancelTarget) -> CancelMessageRow:
             assert_never(target)
 
 
+def recalibrate_row(change: CostChange) -> RecalibrateRow:
+    """A change of costs."""
+    return RecalibrateRow(
+        threads=(change.threads.decode, change.threads.prefill),
+        factors=tuple(
+            FactorsRow(each.threads, float(each.fixed), float(each.rows), float(each.attention))
+            for each in change.factors
+        ),
+        host=float(change.host),
+        spread=float(change.spread),
+    )
+
+
 def plan_row(plan: BatchPlan) -> PlanRow:
     """A plan; its events are written with the others."""
     shape = plan.shape
@@ -120,6 +144,7 @@ def plan_row(plan: BatchPlan) -> PlanRow:
         deferrals=dict(plan.deferrals),
         num_waiting=plan.num_waiting,
         wake_at=plan.wake_at,
+        followers=plan.followers,
     )
 
 
@@ -213,7 +238,7 @@ def _arrival_row(event: Queued | Rejected | Admitted) -> EventRow:
 
 
 def _admitted_row(event: Admitted) -> AdmittedRow:
-    return AdmittedRow(
+    fields = (
         event.request.request_id,
         event.sequence_id,
         event.source,
@@ -224,6 +249,7 @@ def _admitted_row(event: Admitted) -> AdmittedRow:
         event.verdict,
         event.num_matched,
     )
+    return SwappedInRow(*fields, event.num_swapped_in) if event.num_swapped_in else AdmittedRow(*fields)
 
 
 def _interference_row(event: CancelObserved | CancelIgnored | Preempted | Moved) -> EventRow:
@@ -234,7 +260,8 @@ def _interference_row(event: CancelObserved | CancelIgnored | Preempted | Moved)
         case CancelIgnored():
             return CancelIgnoredRow(request_id, event.epoch, event.cause)
         case Preempted():
-            return PreemptedRow(request_id, event.sequence_id, event.cause, event.num_computed)
+            kind = SwappedOutRow if event.swapped else PreemptedRow
+            return kind(request_id, event.sequence_id, event.cause, event.num_computed)
         case Moved():
             return MovedRow(request_id, event.sequence_id, event.to)
         case _:

@@ -4,10 +4,13 @@ Each class names the class of the scheduler's part; a new kind of part is a new 
 only simulations have is left out of a line where it is as in the live engine.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
+
+from arriero.record.cost_parts import CostSetup
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -41,6 +44,7 @@ class CellsSetup(Part, frozen=True, kw_only=True, tag="cells", omit_defaults=Tru
 
     Attributes:
         reuse: None where no prefix is reused.
+        swap_tokens: room outside for what preempted requests have computed.
     """
 
     num_cells: Count
@@ -48,6 +52,7 @@ class CellsSetup(Part, frozen=True, kw_only=True, tag="cells", omit_defaults=Tru
     sequence_limit: Count
     unified: bool
     reuse: ReuseSetup | None = None
+    swap_tokens: Count = 0
 
 
 class BlocksSetup(Part, frozen=True, kw_only=True, tag="blocks", omit_defaults=True):
@@ -163,6 +168,47 @@ class NobodyYieldsSetup(Part, frozen=True, kw_only=True, tag="nobody_yields"):
     """`scheduler.policies.NobodyYields`."""
 
 
+class PrioritySetup(Part, frozen=True, kw_only=True, tag="priority"):
+    """`scheduler.ranked.Priority`."""
+
+    ageing: int | float
+
+
+class ShortestPrefillSetup(Part, frozen=True, kw_only=True, tag="shortest_prefill"):
+    """`scheduler.ranked.ShortestPrefill`."""
+
+    token_time: int | float
+
+
+class EarliestDeadlineSetup(Part, frozen=True, kw_only=True, tag="earliest_deadline"):
+    """`scheduler.ranked.EarliestDeadline`."""
+
+    patience: int | float
+
+
+class FairShareSetup(Part, frozen=True, kw_only=True, tag="fair_share"):
+    """`scheduler.fair_share.FairShare`."""
+
+    decode_weight: Positive
+
+
+class LongestMatchSetup(Part, frozen=True, kw_only=True, tag="longest_match"):
+    """`scheduler.longest_match.LongestMatch`."""
+
+    window: Positive
+    max_overtakes: Count
+
+
+class OwnPolicySetup(Part, frozen=True, kw_only=True, tag="own"):
+    """A class of somebody's own, which a replay loads again.
+
+    Attributes:
+        name: `module:Class`.
+    """
+
+    name: str
+
+
 class SequenceFits(Part, frozen=True, kw_only=True, tag="sequence"):
     """`scheduler.admission.check_fits`: what one sequence can hold."""
 
@@ -197,6 +243,15 @@ class HolesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     horizon: Positive
 
 
+class SwapSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`scheduler.preemption.SwapRule`."""
+
+    row_time: int | float
+    answer_row_time: int | float
+    token_time: int | float
+    swap_time: int | float
+
+
 class RulesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """`scheduler.rules.SchedulerRules`; the defaults are those of a live engine without prefix reuse.
 
@@ -204,15 +259,26 @@ class RulesSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         start: a class of `scheduler.admission`.
         most_running: of `scheduler.admission.AtMost`, which is the start rule then; None: the one that `start` names.
         holes: None where nobody moves.
+        swap: None where the KV of a request that yields is computed again.
+        displaces: whether a request may take the slot of one that ranks behind it.
         progress: `scheduler.progress.Progress` or `scheduler.decode_given.DecodeGiven`.
     """
 
     start: StartWord = "continuous"
     most_running: Positive | None = None
     holes: HolesSetup | None = None
+    swap: SwapSetup | None = None
+    displaces: bool = False
     progress: Literal["engine", "decode_given"] = "engine"
     fits: FitsSetup = SequenceFits()
     names_deferred: bool = False
+
+
+class TargetSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`scheduler.step_target.StepTarget` without its costs, which are those of the limits; microseconds."""
+
+    limit: int | float
+    least_rows: Positive
 
 
 class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -220,6 +286,8 @@ class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Attributes:
         num_sequences: of one step; None for no bound.
+        cost: `costmodel.calibrated.CalibratedCost`; None where nobody knows what a step takes.
+        target: needs `cost`; None where prompt rows are not bounded by time.
     """
 
     num_rows: Count
@@ -227,6 +295,8 @@ class LimitsSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     prefill_rows_per_step: Count | None
     headroom_per_sequence: Count
     num_sequences: Positive | None = None
+    cost: CostSetup | None = None
+    target: TargetSetup | None = None
 
 
 MemorySetup: TypeAlias = CellsSetup | BlocksSetup | PlacesSetup
@@ -240,7 +310,16 @@ PlannerSetup: TypeAlias = (
     | PhasesApartSetup
     | WholePromptsSetup
 )
-PolicySetup: TypeAlias = FirstComeSetup | NobodyYieldsSetup
+PolicySetup: TypeAlias = (
+    FirstComeSetup
+    | NobodyYieldsSetup
+    | PrioritySetup
+    | ShortestPrefillSetup
+    | EarliestDeadlineSetup
+    | FairShareSetup
+    | LongestMatchSetup
+    | OwnPolicySetup
+)
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -252,3 +331,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     policy: PolicySetup
     limits: LimitsSetup
     rules: RulesSetup = RulesSetup()
+
+
+def policy_setup(values: Mapping[str, int | float | str]) -> PolicySetup:
+    """The part that is said by its kind and its numbers."""
+    made: PolicySetup = msgspec.convert(values, PolicySetup)
+    return made

@@ -49,6 +49,9 @@ TOTALS: Final = MappingProxyType({
     "prefix_hits": "prefix_hits",
     "cached_tokens": "reused_tokens",
     "moves": "sequence_moves",
+    "interrupted_calls": "interrupted_calls",
+    "thread_shifts": "thread_shifts",
+    "recalibrations": "cost_recalibrations",
 })
 """Totals of the engine → fields of `EngineSummaryRow`."""
 

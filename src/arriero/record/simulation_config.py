@@ -1,19 +1,25 @@
 """SimulationConfig: a simulation in arriero's own mode, schema `arriero-simulation-v1`, in TOML or JSON."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
-from arriero.core.config import RETAINED_UNIFIED
+from arriero.core.choices import PolicyWord
+from arriero.core.config import AGEING_S, RETAINED_UNIFIED
 from arriero.core.errors import DataError
+from arriero.record.simulation_cost import StepCost
 from arriero.record.strict import Count, Name, Positive, convert, read_table
 
 SCHEMA: Final = "arriero-simulation-v1"
 
 Trace: TypeAlias = Literal["off", "counts", "full"]
+
+_OWN_POLICY: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,9 +82,13 @@ class Cells(_Part, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
         usual = RETAINED_UNIFIED if self.layout == "unified" else 0
         return usual if self.reuse.retained is None else self.reuse.retained
 
+    def stream_of(self, sequences: int) -> int:
+        """Cells of the pool, or of one stream, if so many run at once."""
+        return self.num_cells if self.layout == "unified" else self.num_cells // (sequences + self.retained)
+
     def limit_of(self, sequences: int) -> int:
         """Positions of one sequence, if so many run at once."""
-        stream = self.num_cells if self.layout == "unified" else self.num_cells // (sequences + self.retained)
+        stream = self.stream_of(sequences)
         return stream if self.sequence_limit is None else self.sequence_limit
 
 
@@ -110,6 +120,11 @@ class Limits(_Part, frozen=True, kw_only=True):
         rows: rows of one step.
         prefill_rows_per_step: prompt rows of one step; None for no limit but `rows`.
         prefill_rows_per_seq: prompt rows of one sequence in one step; None for no limit but `rows`.
+        itl_target_ms: how long a step with decode rows may take; prompt rows are cut to it. Needs `cost.profile`. Unset
+            for no limit.
+        backlog: requests that may wait beside those that run; another one is refused on arrival. Unset for no limit.
+        backlog_tokens: prompt tokens that may wait; a request beyond is refused on arrival. Unset for no limit.
+        queue_timeout_ms: a request that has not started after so long is refused. Unset for no limit.
         chunked_prefill: whether a prompt may be computed over several steps; without it, one that is longer than a
             step holds is rejected, alone.
     """
@@ -118,17 +133,11 @@ class Limits(_Part, frozen=True, kw_only=True):
     rows: Positive
     prefill_rows_per_step: Positive | None = None
     prefill_rows_per_seq: Positive | None = None
+    itl_target_ms: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType = UNSET
+    backlog: Count | UnsetType = UNSET
+    backlog_tokens: Positive | UnsetType = UNSET
+    queue_timeout_ms: Positive | UnsetType = UNSET
     chunked_prefill: bool = True
-
-
-class LinearCost(_Part, frozen=True, kw_only=True):
-    """Microseconds of one step: a base, and so much for each of its parts; rounded once, at the end."""
-
-    base_us: Annotated[float, Meta(ge=0, le=1e12)]
-    prefill_row_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
-    decode_row_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
-    sequence_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
-    context_token_us: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
 
 
 class WorkloadSource(_Part, frozen=True, kw_only=True):
@@ -167,7 +176,8 @@ class SimulationConfig(_Part, frozen=True, kw_only=True):
     Attributes:
         name: of the run.
         planner: how a step is composed.
-        policy: who goes first, and who yields.
+        policy: who goes first, and who yields: one of `core.choices.PolicyWord`, or `module:Class`.
+        ageing_us: waiting that is worth one level of priority; unset: 10 s. Left out of results where it is unset.
         start_rule: when a waiting request may take a place.
         limits: of steps and of the running set.
         kv: the memory.
@@ -182,25 +192,36 @@ class SimulationConfig(_Part, frozen=True, kw_only=True):
     schema_version: Literal["arriero-simulation-v1"]
     name: Name
     planner: Literal["decode-first", "arrival-order"] = "decode-first"
-    policy: Literal["fcfs"] = "fcfs"
+    policy: Name = PolicyWord.FCFS.value
+    ageing_us: Count | UnsetType = UNSET
     start_rule: Literal["continuous", "all-slots-free", "one-at-a-time"] = "continuous"
     limits: Limits
     kv: Cells | Blocks | Slots
-    cost: LinearCost
+    cost: StepCost
     workload: WorkloadSource
     seeds: list[Count] = []
     slos: Objectives = Objectives()
     window: Measured | None = None
     trace: Trace = "counts"
 
+    @property
+    def ageing(self) -> int:
+        """Waiting that is worth one level of priority, in microseconds."""
+        return int(AGEING_S * 1_000_000) if isinstance(self.ageing_us, UnsetType) else self.ageing_us
+
 
 def read_simulation_config(path: Path) -> SimulationConfig:
-    """Read a configuration.
+    """Read a configuration, with the profile that it names.
 
     Raises:
         DataError: names file, field and remedy.
     """
-    return simulation_config_of(read_table(path), file=str(path))
+    config = simulation_config_of(read_table(path), file=str(path))
+    if not isinstance(config.kv, Cells):
+        return config
+    is_unified, sequences = config.kv.layout == "unified", config.limits.sequences
+    cost = config.cost.read(path, unified=is_unified, stream_cells=config.kv.stream_of(sequences))
+    return replace(config, cost=cost)
 
 
 def simulation_config_of(values: object, *, file: str, line: int | None = None, below: str = "") -> SimulationConfig:
@@ -237,6 +258,11 @@ def simulation_config_of(values: object, *, file: str, line: int | None = None, 
 def _unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
     """Fields that must go together: a name, whether they do, and what is wrong otherwise."""
     kv, limits = config.kv, config.limits
+    yield from _policy_unlike(config)
+    yield from config.cost.unlike()
+    has_ids = isinstance(kv, Cells) or not config.cost.is_calibrated
+    yield "cost.profile", has_ids, 'goes with kv.kind = "cells", since it knows sequence ids; set it'
+    yield from _target_unlike(config)
     if isinstance(kv, Cells):
         yield from _cells_unlike(config, kv)
     if isinstance(kv, Blocks):
@@ -250,10 +276,33 @@ def _unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
         yield f"limits.{name}", cuts, "cuts prompts, so it goes with chunked_prefill = true; take it out"
 
 
+def _policy_unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
+    word, kv = config.policy, config.kv
+    is_known = word in tuple(PolicyWord) or _OWN_POLICY.fullmatch(word) is not None
+    yield "policy", is_known, f"is none of {', '.join(PolicyWord)}, and no module:Class; name one"
+    changes = word in (PolicyWord.FAIR_SHARE, PolicyWord.LONGEST_MATCH)
+    has_turns = not changes or config.planner == "decode-first"
+    yield "policy", has_turns, f'{word} goes with planner = "decode-first"; set it'
+    keeps = kv.reuse is not None if isinstance(kv, Cells) else isinstance(kv, Blocks) and kv.prefix_cache
+    finds = word != PolicyWord.LONGEST_MATCH or keeps
+    yield "policy", finds, "longest-match goes by reused prefixes; set kv.reuse, or kv.prefix_cache of blocks"
+    ages = word in (PolicyWord.PRIORITY, PolicyWord.SHORTEST_PREFILL, PolicyWord.DEADLINE)
+    is_used = ages or isinstance(config.ageing_us, UnsetType)
+    yield "ageing_us", is_used, "goes with the policies priority, shortest-prefill and deadline; take it out"
+
+
+def _target_unlike(config: SimulationConfig) -> Iterator[tuple[str, bool, str]]:
+    if config.limits.itl_target_ms is UNSET:
+        return
+    yield "limits.itl_target_ms", config.cost.is_calibrated, "needs to know what steps take; give cost.profile"
+    decodes_first = config.planner == "decode-first" and config.limits.chunked_prefill
+    yield "limits.itl_target_ms", decodes_first, "goes with decode-first and chunked prefill; set them"
+
+
 def _cells_unlike(config: SimulationConfig, kv: Cells) -> Iterator[tuple[str, bool, str]]:
     limits = config.limits
     ids = limits.sequences + kv.retained
-    stream = kv.num_cells if kv.layout == "unified" else kv.num_cells // ids
+    stream = kv.stream_of(limits.sequences)
     yield "kv.num_cells", stream >= 1, f"is below one cell for each of {ids} sequence ids; raise it"
     where = "kv.num_cells" if kv.layout == "unified" else f"the {stream} cells of one sequence id"
     fits = kv.sequence_limit is None or kv.sequence_limit <= stream

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec import UnsetType
 
 from arriero.core.errors import DataError
 from arriero.metrics.served import Outcome
 from arriero.metrics.steps import StepFigures
+from arriero.record.lab_config import config_sha256
 from arriero.record.sim_file import SimSummaryRow, file_sha256, read_sim_rows
 from arriero.record.sim_rows import SimRequestRow, StepRow
 from arriero.record.sim_run import SimRunRow
 from arriero.record.simulation_config import Blocks, Cells, SimulationConfig
+from arriero.record.simulation_cost import StepCost
 from arriero.report.columns import STEP_FIELDS, Asked, RequestTable, StepTable
 from arriero.report.run_view import (
     COSTS,
@@ -150,12 +153,20 @@ def _traits(run: SimRunRow) -> dict[str, str | None]:
     return {
         WORKLOAD: run.workload_sha256,
         SEED: None if run.seed is None else str(run.seed),
-        COSTS: as_text(config.cost),
+        COSTS: _costs(config.cost),
         OBJECTIVES: as_text(config.slos),
         LIMITS: as_text(config.limits),
         MEMORY: as_text(config.kv),
         PLANNER: f"{config.planner}, {config.policy}, {config.start_rule}",
     }
+
+
+def _costs(cost: StepCost) -> str:
+    """Those that were written down, or which calibration they are from."""
+    if isinstance(cost.calibrated, UnsetType):
+        return as_text(cost)
+    digest = config_sha256(msgspec.to_builtins(cost.calibrated))
+    return f"calibrated, sha256 {digest}"
 
 
 def as_text(values: object) -> str:

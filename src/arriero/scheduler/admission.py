@@ -1,16 +1,15 @@
-"""Three questions: may a request enter, does it fit at all, may it start now.
+"""Two questions: does a request fit at all, and may it start now.
 
-`Backlog` is asked at the door, by whoever stands there: the live engine under its lock, the simulator when a request
-arrives. `check_fits` is asked at the door as well, and again by `Scheduler.submit`; simulations may put another
-`FitCheck` in its place. A `StartRule` is asked in each step, before memory is.
+`check_fits` is asked at the door, where `scheduler/backlog.py` says whether there is a place, and again by
+`Scheduler.submit`; simulations may put another `FitCheck` in its place. A `StartRule` is asked in each step, before
+memory is.
 """
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest, QueueFull
+from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest
 from arriero.core.request import Request
 
 
@@ -119,59 +118,3 @@ class OneAtATime:
         """When nobody runs."""
         del num_started
         return num_running == 0
-
-
-@dataclass(frozen=True, slots=True)
-class BacklogCounts:
-    """How the door was used.
-
-    Attributes:
-        in_flight: places taken now.
-        peak: the most places taken at once.
-        accepted: places ever taken.
-        refused: how often none was left.
-    """
-
-    in_flight: int
-    peak: int
-    accepted: int
-    refused: int
-
-
-class Backlog:
-    """Counts what is in flight, running or waiting, against one bound.
-
-    Not thread-safe: the live engine holds its lock around each call.
-    """
-
-    def __init__(self, limit: int | None) -> None:
-        """`limit` is sequences + backlog; None admits everybody."""
-        self._limit = limit
-        self._in_flight = 0
-        self._peak = 0
-        self._accepted = 0
-        self._refused = 0
-
-    @property
-    def counts(self) -> BacklogCounts:
-        """How the door was used so far."""
-        return BacklogCounts(self._in_flight, self._peak, self._accepted, self._refused)
-
-    def enter(self) -> None:
-        """Take a place.
-
-        Raises:
-            QueueFull: none is left; nothing was taken.
-        """
-        if self._limit is not None and self._in_flight >= self._limit:
-            self._refused += 1
-            message = f"{self._in_flight} requests are in flight, which is the limit; try again later"
-            raise QueueFull(message)
-        self._in_flight += 1
-        self._accepted += 1
-        self._peak = max(self._peak, self._in_flight)
-
-    def leave(self) -> None:
-        """Give a place back."""
-        assert self._in_flight > 0, "a place was given back twice"
-        self._in_flight -= 1

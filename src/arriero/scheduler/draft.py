@@ -1,32 +1,40 @@
 """StepDraft: one step while it is being filled.
 
 A planner offers candidates in its own order; the draft takes them or says why not. It owns what still fits: rows of
-the batch, prefill rows, slots and KV. Nothing that it has taken is ever given up again within the step.
+the batch, prefill rows, time, slots and KV. Nothing that it has taken is ever given up again within the step.
+
+How many prompt rows fit into a time depends on all other rows, so decode rows are offered before prompts where there is
+a target.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from arriero.core.errors import ConfigError
 from arriero.core.ids import SequenceId
-from arriero.core.plan import Cap, Deferral, Deferred, PrefillChunk, Row, StepShape
+from arriero.core.plan import Cap, Deferral, Deferred, OverTarget, PrefillChunk, Row, StepShape
+from arriero.costmodel.passes import Stretch
 from arriero.kv.protocol import PrefixHit
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.prompt_caps import PromptCaps
 from arriero.scheduler.room import Room
+from arriero.scheduler.step_target import Allowance, StepTarget
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillBudget:
-    """Prompt rows that a step may take, at least 1; None is unbounded.
+    """What prompts may take of a step; None is unbounded.
 
     Attributes:
-        per_sequence: rows of one sequence.
-        per_step: rows of all sequences together.
+        per_sequence: rows of one sequence, at least 1.
+        per_step: rows of all sequences together, at least 1.
+        within: the time of a step in which somebody decodes; bounds rows by what they take.
     """
 
     per_sequence: int | None = None
     per_step: int | None = None
+    within: StepTarget | None = None
 
     def __post_init__(self) -> None:
         """Refuse a cap under which no prompt would ever get on."""
@@ -45,6 +53,7 @@ class StepDraft:
     Attributes:
         deferrals: how many candidates were not taken, by reason.
         num_rows: rows of the batch.
+        over_target: why the step takes longer than its target, as far as prompts were taken; or None.
     """
 
     def __init__(
@@ -62,21 +71,16 @@ class StepDraft:
         """
         self.deferrals: dict[Deferral, int] = {}
         self.num_rows = num_rows
+        self.over_target: OverTarget | None = None
         self._room = room
         self._rows: dict[SequenceId, Row] = {}
         self._rows_left = num_rows
         self._sequences_left = num_sequences
         self._deferred: list[Deferred] | None = [] if names_deferred else None
         self._budget = budget
-        self._prefill_left = num_rows if budget.per_step is None else budget.per_step
-        self._caps: list[Cap] = []
+        self._prompts: PromptCaps | None = None  # made for the first prompt
         self._num_chunks = 0
         self._is_apart = False
-
-    @property
-    def chunk_limit(self) -> int:
-        """Rows that the batch and both caps still allow one prompt."""
-        return self._tightest()[0]
 
     @property
     def rows_left(self) -> int:
@@ -96,7 +100,31 @@ class StepDraft:
     @property
     def caps_hit(self) -> tuple[Cap, ...]:
         """What kept prompt rows out, in the order first met."""
-        return tuple(self._caps)
+        return () if self._prompts is None else tuple(self._prompts.hit)
+
+    def pool_cells(self) -> int:
+        """Cells in use before the rows of this step."""
+        return self._room.cells_in_use() - self._num_decode_rows
+
+    def chunk_limit(self, progress: Progress, limit: int) -> int:
+        """Rows, at most `limit`, that the batch, the caps and the target still allow a prompt; notes what bites."""
+        allowance = self._allow(progress, limit)
+        self._caps.note(allowance.cap)
+        return allowance.num_rows
+
+    def let_wait(self, decoding: Iterable[Progress], perhaps: Progress) -> None:
+        """Some get their next token in a step of their own behind this one, so they wait for both.
+
+        Args:
+            decoding: who they are; if nobody is, nobody waits.
+            perhaps: is among them if this step comes to the end of its prompt.
+        """
+        metered = self._caps.metered
+        if metered is None:
+            return
+        rows = sorted(_next_row(each) for each in decoding)
+        if rows:
+            metered.let_wait(rows, sorted((*rows, _next_row(perhaps))))
 
     def decode(self, progress: Progress) -> Deferral | None:
         """Take the one row of a decoding request; None if taken."""
@@ -133,11 +161,12 @@ class StepDraft:
             progress: a request that holds a slot.
             limit: a bound of the planner's own, at least 1.
         """
-        remaining = progress.num_remaining
-        num_rows = min(remaining, self._chunk_limit(remaining), remaining if limit is None else limit)
-        if num_rows < 1:
+        allowance = self._allow(progress, limit)
+        self._caps.settle(allowance)
+        self.over_target = self.over_target or allowance.over
+        if allowance.num_rows < 1:
             return self.defer(progress, Deferral.ROWS if self._rows_left < 1 else Deferral.PREFILL_BUDGET)
-        self._take(progress, num_rows)
+        self._take(progress, allowance.num_rows)
         return None
 
     def closed_to_all(self) -> Deferral | None:
@@ -151,6 +180,10 @@ class StepDraft:
     def foreseen(self, progress: Progress) -> int:
         """How much of it will be, once the prompts that are being computed now are."""
         return self._room.foreseen(progress)
+
+    def lend(self, progress: Progress) -> None:
+        """Let whoever computes the prefix that a waiting request waits for go as early as that one would."""
+        self._room.lend(progress)
 
     def start(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:
         """Give a waiting request a slot; its prompt rows are a matter of `prefill`.
@@ -217,7 +250,7 @@ class StepDraft:
         self._rows[row.sequence_id] = row
         self._num_chunks += 1
         self._rows_left -= num_rows
-        self._prefill_left -= num_rows
+        self._caps.take(num_rows)
         self._sequences_left -= 1
         self._room.promise(row)
 
@@ -234,20 +267,30 @@ class StepDraft:
             self._deferred.append(Deferred(progress.request.request_id, reason))
         return reason
 
-    def _chunk_limit(self, remaining: int) -> int:
-        """Rows that the caps allow one chunk; notes the tightest cap if it bites."""
-        limit, cap = self._tightest()
-        if limit < remaining and cap not in self._caps:
-            self._caps.append(cap)
-        return limit
+    @property
+    def _caps(self) -> PromptCaps:
+        """Made for the first prompt of a step, as most steps have none."""
+        if self._prompts is None:
+            budget = self._budget
+            per_step = self.num_rows if budget.per_step is None else budget.per_step
+            self._prompts = PromptCaps(budget.per_sequence, per_step, budget.within)
+        return self._prompts
 
-    def _tightest(self) -> tuple[int, Cap]:
-        tightest = (self._rows_left, Cap.BATCH)
-        if self._prefill_left < tightest[0]:
-            tightest = (self._prefill_left, Cap.PER_STEP)
-        if self._budget.per_sequence is not None and self._budget.per_sequence < tightest[0]:
-            tightest = (self._budget.per_sequence, Cap.PER_SEQUENCE)
-        return tightest
+    @property
+    def _num_decode_rows(self) -> int:
+        return len(self._rows) - self._num_chunks
+
+    def _allow(self, progress: Progress, limit: int | None) -> Allowance:
+        """Rows that the caps, the planner's own limit and the target allow one chunk."""
+        remaining = progress.num_remaining
+        by_count = self._caps.allow(remaining, self._rows_left)
+        num_rows = by_count.num_rows if limit is None else min(by_count.num_rows, limit)
+        metered = self._caps.metered
+        if metered is None or num_rows < 1 or not (self._num_decode_rows or metered.others_wait):
+            return Allowance(num_rows, by_count.cap)
+        chunk = Stretch(progress.held_sequence, progress.num_computed, num_rows, num_rows == remaining)
+        in_time = metered.allow(self.rows(), chunk, self.pool_cells() if metered.counts_pool else 0)
+        return Allowance(in_time.num_rows, in_time.cap or by_count.cap, in_time.over)
 
 
 def _shape_alone(row: Row) -> StepShape:
@@ -259,3 +302,8 @@ def _shape_alone(row: Row) -> StepShape:
         context_tokens=row.start,
         num_running=1,
     )
+
+
+def _next_row(progress: Progress) -> Stretch:
+    """The decode row that a request will have once everything that it knows is computed."""
+    return Stretch(progress.held_sequence, progress.num_known, 1, wants_logits=True)

@@ -6,7 +6,9 @@ O(requests alive); it changes nothing.
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.request import RequestState
+from arriero.kv.protocol import KvUsage
 from arriero.scheduler.scheduler import Scheduler
+from arriero.scheduler.views import SchedulerView
 
 
 def check_scheduler(scheduler: Scheduler) -> None:
@@ -36,8 +38,7 @@ def check_scheduler(scheduler: Scheduler) -> None:
         ),
         (alive == set(map(id, view.alive)), "a request is alive but neither waits nor runs, or the reverse"),
         (len(view.alive) == len(running) + len(waiting), "a request waits and runs at once"),
-        (all(progress.state is RequestState.WAITING for progress in waiting), "a waiting request is in another state"),
-        (all(progress.num_computed == 0 for progress in waiting), "a waiting request has computed tokens"),
+        *_waiting_rules(view, usage),
         (
             all(progress.num_remaining >= progress.lag for progress in running),
             "a running request has nothing left to compute",
@@ -68,3 +69,15 @@ def check_scheduler(scheduler: Scheduler) -> None:
         if not holds:
             message = f"{rule}: {usage}, running {held}, waiting {len(waiting)}"
             raise InvariantViolation(message)
+
+
+def _waiting_rules(view: SchedulerView, usage: KvUsage) -> tuple[tuple[bool, str], ...]:
+    waiting = view.waiting
+    return (
+        (all(progress.state is RequestState.WAITING for progress in waiting), "a waiting request is in another state"),
+        (all(progress.num_computed == 0 for progress in waiting), "a waiting request has computed tokens"),
+        (
+            sum(view.kv.swaps.length(progress.request.request_id) for progress in waiting) == usage.swapped_tokens,
+            "tokens are kept outside for somebody who does not wait",
+        ),
+    )

@@ -88,11 +88,11 @@ class Lives:
                 assert_never(target)
 
     def expire(self, now: Time) -> None:
-        """Cancel those whose time has come."""
+        """End those whose time has come, or who have waited for long enough."""
         if not self._deadlines:
             return
-        for progress in self._deadlines.due(now):
-            self._mark(progress, CancelReason.TIMEOUT)
+        while (due := self._deadlines.take_due(now)) is not None:
+            self._mark(due.progress, due.reason)
 
     def next_deadline(self) -> Time | None:
         """The earliest of those alive, or None."""

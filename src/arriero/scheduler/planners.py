@@ -13,7 +13,7 @@ from arriero.core.request import RequestState
 from arriero.scheduler.draft import StepDraft
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.starts import InOrder, Starts
-from arriero.scheduler.waiting import WaitingQueue
+from arriero.scheduler.waiting import Offers
 
 _SHORTEST_CUT = 3
 """Rows that a chunk must be able to have, so that two can be taken where three would leave one over."""
@@ -22,19 +22,20 @@ _SHORTEST_CUT = 3
 class Planner(Protocol):
     """Fills a step."""
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Offer candidates.
 
         Args:
             draft: the step.
-            running: requests that hold a slot, in admission order; changes while slots are handed out or taken away.
-            waiting: requests without a slot, in the policy's order.
+            running: requests that hold a slot, in admission order, or by rank where the policy says so; changes while
+                slots are handed out or taken away.
+            waiting: requests without a slot, in the order in which the policy offers them in this step.
         """
         ...
 
 
 class DecodeFirst:
-    """Every decoding request gets its row, then prompts share what is left, oldest admission first.
+    """Every decoding request gets its row, then prompts share what is left, each in the order of `running`.
 
     A slot and KV decide whether a waiting request starts, not rows: one that finds no row left begins in the next step.
     """
@@ -43,19 +44,19 @@ class DecodeFirst:
         """`starts` offers the waiting requests; in order, unless it is given."""
         self._starts: Starts = InOrder() if starts is None else starts
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Decode rows, then admissions, then prompt rows."""
-        decode_all(draft, running)
+        num_rows = decode_all(draft, running)
         self._starts.start(draft, waiting)
-        for progress in running:
-            if progress.state is RequestState.PREFILLING:
+        if num_rows < len(running):
+            for progress in answers_first(running):
                 draft.prefill(progress)
 
 
 class LeadersFirst:
     """As `DecodeFirst`, but each prompt takes its rows before the next one starts, which may then share them."""
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Decode rows, prompts under way, then each head starts and takes its prompt rows."""
         decode_all(draft, running)
         for progress in tuple(running):
@@ -71,7 +72,7 @@ class ByArrival:
     A head that does not fit keeps those behind it waiting, while those who run go on.
     """
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Whoever is next by rank; running ones go on, waiting ones start."""
         is_open = True
         for progress in (*sorted(running, key=lambda each: each.rank), None):
@@ -90,7 +91,7 @@ class BySlot:
         """Who waits starts in order."""
         self._starts = InOrder()
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Decode rows, then admissions, then prompt rows."""
         decode_all(draft, in_slot_order(running))
         self._starts.start(draft, waiting)
@@ -106,7 +107,7 @@ class CallsApart:
         """Rows are limited for each sequence only, by the budget of the scheduler's limits."""
         self._rows = BySlot()
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """One decode row, or a chunk of the prompt, for each."""
         draft.compute_apart()
         self._rows.fill(draft, running, waiting)
@@ -141,7 +142,7 @@ class PhasesApart:
         self._starts: Starts = InOrder() if starts is None else starts
         self._prefill_next = True
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """One chunk of one prompt, or every decode row."""
         self._starts.start(draft, waiting)
         if self._prefill_next and self._prefill(draft, running):
@@ -153,10 +154,12 @@ class PhasesApart:
             self._prefill(draft, running)
 
     def _prefill(self, draft: StepDraft, running: Sequence[Progress]) -> bool:
-        """One chunk of the oldest prompt; whether there was one."""
+        """One chunk of the first prompt in turn; whether there was one."""
         for progress in running:
             if remaining := progress.num_prompt_remaining:
-                return draft.prefill(progress, self._chunk(remaining, draft.chunk_limit)) is None
+                draft.let_wait((each for each in running if not each.num_prompt_remaining), progress)
+                allowed = draft.chunk_limit(progress, min(self._max_chunk, remaining))
+                return draft.prefill(progress, self._chunk(remaining, allowed)) is None
         return False
 
     def _decode(self, draft: StepDraft, running: Sequence[Progress]) -> bool:
@@ -187,13 +190,24 @@ def go_on(draft: StepDraft, progress: Progress) -> Deferral | None:
             return Deferral.YIELDED
 
 
+def answers_first(running: Sequence[Progress]) -> list[Progress]:
+    """Those who have not computed all known tokens, in turn; who lacks one token for the next one of an answer first.
+
+    That is who has just got its own KV back: its one row is a decode row in all but name, and waits behind no prompt.
+    """
+    prefilling = [progress for progress in running if progress.state is RequestState.PREFILLING]
+    if len(prefilling) > 1:
+        prefilling.sort(key=lambda progress: progress.num_remaining > 1 or not progress.num_decoded)
+    return prefilling
+
+
 def in_slot_order(running: Sequence[Progress]) -> list[Progress]:
     """The same requests, ascending by sequence id."""
     return sorted(running, key=lambda progress: progress.held_sequence)
 
 
 def decode_all(draft: StepDraft, running: Sequence[Progress]) -> int:
-    """Offer a row for each decoding request, oldest admission first; returns how many were taken.
+    """Offer a row for each decoding request, in turn; returns how many were taken.
 
     One by one only if not all of them fit. It then looks at the state again before each: room for one may have been
     taken from a later one.

@@ -20,12 +20,20 @@ class Room(Protocol):
         """How much of it will be, once the prompts that are being computed now are; changes nothing."""
         ...
 
+    def lend(self, progress: Progress) -> None:
+        """A waiting request waits for a prefix that is being computed: who does that goes as early as it would."""
+        ...
+
     def closed_to_all(self) -> Deferral | None:
         """Why nobody can start any more in this step, whoever it is; None if somebody may."""
         ...
 
     def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
         """As `admit`, of a request before which another one waits."""
+        ...
+
+    def cells_in_use(self) -> int:
+        """Cells with KV in them, of whomever, and those that decode rows of this step have been given."""
         ...
 
     def admit(self, progress: Progress, hit: PrefixHit | None = None) -> Deferral | None:

@@ -1,12 +1,11 @@
 """Scheduler: verbs between whose calls nothing happens; values in, values out, the time as an argument.
 
-    ((submit | cancel | tend)* plan [commit])* close
+    ((submit | cancel | tend | recalibrate)* plan [commit])* close
 
 A plan with rows is committed before any other verb; a plan without rows needs no commit; `now` never goes back.
 The live engine and the simulator are two short loops over one object of this class.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
 from arriero.core.errors import CallerError, CallOrderError, ConfigError, InvalidRequest, StepFailed
@@ -16,7 +15,6 @@ from arriero.core.events import (
     PreemptionCause,
     Rejected,
     RetainedAction,
-    RetainedReport,
     harmed_sequence,
 )
 from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
@@ -33,8 +31,9 @@ from arriero.core.plan import (
     SimulatedOutcome,
 )
 from arriero.core.request import FinishReason, Request
+from arriero.costmodel.change import CostChange
 from arriero.kv.protocol import KvManager
-from arriero.kv.reuse import CachePicture, EvictionCause, RetainedRun
+from arriero.kv.reuse import CachePicture, EvictionCause
 from arriero.scheduler.draft import UNMETERED, StepDraft
 from arriero.scheduler.lives import Lives
 from arriero.scheduler.planners import Planner
@@ -42,14 +41,20 @@ from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.rules import LIVE_RULES, SchedulerLimits, SchedulerRules
 from arriero.scheduler.slots import Slots
+from arriero.scheduler.tending import Tended, tend_retained
 from arriero.scheduler.views import SchedulerSnapshot, SchedulerView
 
 
-class Tended(NamedTuple):
-    """What an action on the retained runs came to."""
+class _Offered(NamedTuple):
+    """How the waiting were offered in a plan.
 
-    report: RetainedReport
-    events: tuple[Event, ...]
+    Attributes:
+        num_followers: those who waited for a prefix that another prompt was computing.
+        is_reordered: whether by a policy whose order may be another one in the next step.
+    """
+
+    num_followers: int = 0
+    is_reordered: bool = False
 
 
 class Scheduler:
@@ -84,7 +89,7 @@ class Scheduler:
         self._lives = Lives(self._slots)
         self._step: StepNumber | None = None  # None: nothing was planned yet
         self._num_arrivals = 0
-        self._num_followers = 0  # of the last plan
+        self._offered = _Offered()  # in the last plan
         self._uncommitted: BatchPlan | None = None
         self._now: Time | None = None
 
@@ -126,9 +131,11 @@ class Scheduler:
         self._slots.begin_step(self._step)
         self._lives.expire(now)
         self._lives.observe_cancels(self._step, now)
+        if self._rules.displaces and self._policy.by_rank:
+            self._slots.displace()
         if self._rules.holes is not None:
             self._slots.close_hole(self._rules.holes)
-        budget = UNMETERED if self._step == 0 else self._limits.budget
+        budget, cost = UNMETERED if self._step == 0 else self._limits.budget, self._limits.cost
         draft = StepDraft(
             self._slots,
             num_rows=self._limits.num_rows,
@@ -136,8 +143,12 @@ class Scheduler:
             num_sequences=self._limits.num_sequences,
             names_deferred=self._rules.names_deferred,
         )
-        self._planner.fill(draft, self._slots.running, self._slots.waiting)
-        self._num_followers = draft.deferrals.get(Deferral.PREFIX, 0)
+        queue = self._policy.queue(self._slots.waiting, draft)
+        running = self._slots.by_turn() if self._policy.by_rank else self._slots.running
+        self._planner.fill(draft, running, queue)
+        offered = (draft.deferrals.get(Deferral.PREFIX, 0), queue is not self._slots.waiting)
+        if offered != self._offered:
+            self._offered = _Offered(*offered)
         rows = draft.rows()
         if not rows and len(self._slots.waiting):
             self._give_up_if_out_of_service()
@@ -151,6 +162,9 @@ class Scheduler:
             wake_at=self._wake_at(now, has_rows=bool(rows)),
             deferrals=draft.deferrals,
             deferred=draft.deferred,
+            followers=self._slots.followers if offered[0] else (),
+            over_target=draft.over_target,
+            pool_cells=draft.pool_cells() if cost is not None and cost.rules.unified else 0,
         )
         self._uncommitted = plan if rows else None
         return plan
@@ -176,7 +190,7 @@ class Scheduler:
                     self._slots.close()
             case NoRoom():
                 self._rewind(plan)
-                self._make_room(plan)
+                self._make_room(plan, frozenset(map(harmed_sequence, outcome.refused)))
             case Interrupted():
                 self._rewind(plan)
             case _:
@@ -189,17 +203,17 @@ class Scheduler:
     def tend(self, action: RetainedAction, now: Time) -> Tended:
         """Save, restore or erase all retained runs together; who runs goes on."""
         self._enter("tend", now)
-        match action:
-            case RetainedAction.SAVE:
-                report = RetainedReport(*self._kv.save_retained())
-            case RetainedAction.RESTORE:
-                report = _report([run for run in self._kv.retained() if run.key is not None])
-            case RetainedAction.ERASE:
-                report = _report(self._kv.retained())
-                self._kv.clear_retained(EvictionCause.ERASED)
-            case _:
-                assert_never(action)
-        return Tended(report, self._slots.take_events())
+        return Tended(tend_retained(self._kv, action), self._slots.take_events())
+
+    def recalibrate(self, change: CostChange, now: Time) -> tuple[Event, ...]:
+        """What steps take has changed; those that are planned from now on go by it.
+
+        Raises:
+            ConfigError: nobody said what steps take, or the change names threads that were not measured.
+        """
+        self._enter("recalibrate", now)
+        self._limits = self._limits.changed(change)
+        return self._slots.take_events()
 
     def close(self, now: Time) -> tuple[Event, ...]:
         """The end of a run, after its last step: the host store gets what it lacks, then all retained runs go."""
@@ -226,7 +240,7 @@ class Scheduler:
             kv=self._kv.usage(),
             cancels=self._lives.cancels.counts,
             num_early_cancels=self._lives.cancels.num_early,
-            num_deferred_prefix=self._num_followers,
+            num_deferred_prefix=self._offered.num_followers,
             reuse=self._kv.reuse_figures(),
             reuse_overtakes=self._slots.num_overtakes,
         )
@@ -240,7 +254,7 @@ class Scheduler:
 
         1 unless every running request decodes, nobody reaches its end before the last of these steps, and memory can
         take all of them without losing anything. Who waits could not start in this step and cannot in those after it,
-        since memory only gets fuller. O(rows).
+        since memory only gets fuller; unless the policy might offer another one, who fits. O(rows).
         """
         plan = self._uncommitted
         is_steady = (
@@ -249,6 +263,7 @@ class Scheduler:
             and len(plan.rows) == len(self._slots.running)
             and not self._slots.has_preempted
             and not self._kv.is_resting
+            and not (self._offered.is_reordered and Deferral.KV in plan.deferrals)
             and (self._rules.holes is None or self._rules.holes.mover(self._slots.running) is None)
         )
         if plan is None or not is_steady:
@@ -311,6 +326,7 @@ class Scheduler:
         failed = {failure.sequence_id for failure in outcome.failures}
         refused = {harmed_sequence(op) for op in outcome.refused}
         rows = [row for row in plan.rows if row.sequence_id not in failed and row.sequence_id not in refused]
+        self._policy.served(rows, 1)
         if plan.shape.prefill_chunks:
             self._slots.publish(rows)
         for row in rows:
@@ -323,6 +339,7 @@ class Scheduler:
         self._lives.fail(outcome.failures)
 
     def _count_tokens(self, plan: BatchPlan, times: int) -> None:
+        self._policy.served(plan.rows, times)
         if plan.shape.prefill_chunks:
             self._slots.publish(plan.rows)
         if times > 1:
@@ -353,9 +370,9 @@ class Scheduler:
         for row in plan.rows:
             self._slots.rewind(self._lives.of(row.request))
 
-    def _make_room(self, plan: BatchPlan) -> None:
+    def _make_room(self, plan: BatchPlan, harmed: frozenset[SequenceId | None]) -> None:
         """The memory is fuller than the books say: somebody yields; one who runs alone can never fit."""
-        if self._slots.yield_one() is None:
+        if self._slots.yield_one(harmed) is None:
             row = plan.rows[0]
             reason = f"no KV room for {row.num_rows} more rows, with nobody else running"
             self._lives.fail((SequenceFailure(row.sequence_id, "kv_no_room", reason),))
@@ -365,7 +382,3 @@ class Scheduler:
         progress = None if sequence_id is None else self._lives.holder(sequence_id)
         if progress is not None:
             self._slots.preempt(progress, PreemptionCause.REFUSED)
-
-
-def _report(runs: Sequence[RetainedRun]) -> RetainedReport:
-    return RetainedReport(len(runs), sum(run.length for run in runs))

@@ -2,10 +2,11 @@
 
 The one place where a request gets a sequence and loses it, so that the books of scheduler and KV manager cannot
 drift apart. Growth is on demand: a request starts when its known tokens and some headroom fit, never its whole allowed
-output. When room ends, the policy's victim goes back to waiting with its tokens kept; they are computed anew later, as
-far as their KV cannot be kept.
+output. When room ends, the policy's victim goes back to its old place among the waiting with its tokens kept. Its KV is
+swapped out for it where the rules say that this is cheaper than computing it again, and where there is room outside;
+then nobody else starts from it.
 
-What a request has computed is offered to the KV manager when it gives its sequence back:
+What a request has computed is offered to the KV manager when it gives its sequence back, unless it is swapped:
 
     it ended by itself, or its caller found a stop string     always
     it was cancelled, or yielded its place                    unless runs belong to conversations that were completed
@@ -25,26 +26,30 @@ from arriero.core.events import (
     ReuseVerdict,
     TokenEmitted,
 )
-from arriero.core.ids import SequenceId, StepNumber, Time, TokenId
+from arriero.core.ids import RequestId, SequenceId, StepNumber, Time, TokenId
 from arriero.core.plan import Deferral, PrefillChunk, Row
 from arriero.core.request import CancelReason, FinishReason, RequestState
 from arriero.kv.protocol import KvManager, PrefixHit, ReleaseCause, Shortage
+from arriero.scheduler.displacement import cells_ahead, finds_place, last_behind, would_find_place
 from arriero.scheduler.holes import Holes
 from arriero.scheduler.policies import Policy
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.ranked import ByRank
 from arriero.scheduler.rules import SchedulerRules
-from arriero.scheduler.waiting import WaitingQueue
+from arriero.scheduler.waiting import Rank, WaitingQueue
 
 
 class _Step:
     """What has happened in the step that is being planned."""
 
-    __slots__ = ("has_preempted", "num_started", "number")
+    __slots__ = ("followers", "has_preempted", "loans", "num_started", "number")
 
     def __init__(self, number: StepNumber) -> None:
         self.number = number
         self.num_started = 0
         self.has_preempted = False
+        self.loans: dict[int, Rank] = {}  # admission -> the better rank of who waits for its prompt
+        self.followers: list[RequestId] = []  # who waits for a prompt
 
 
 class Slots:
@@ -90,13 +95,43 @@ class Slots:
         """Whether somebody had to yield in this step."""
         return self._step.has_preempted
 
+    def by_turn(self) -> ByRank:
+        """Those who run, by rank; changes with `running`."""
+        return ByRank(self.running, self.turn_of)
+
+    @property
+    def followers(self) -> tuple[RequestId, ...]:
+        """Who waits, in this step, for a prefix that is being computed."""
+        return tuple(self._step.followers)
+
+    def turn_of(self, progress: Progress) -> Rank:
+        """Its rank, or for this step the better one that was lent to it."""
+        return self._step.loans.get(progress.admission, progress.rank)
+
+    def lend(self, progress: Progress) -> None:
+        """Let whoever computes the prefix that a waiting request waits for go as early as that one would."""
+        self._step.followers.append(progress.request.request_id)
+        if not self._policy.by_rank:
+            return
+        tokens = self._findable(progress)
+        limit = min(len(tokens), progress.num_reusable)
+        sequence_id = self._kv.leader(tokens, progress.request.cache_scope, limit)
+        leader = next((each for each in self.running if each.sequence_id == sequence_id), None)
+        if leader is not None and progress.rank < self.turn_of(leader):
+            self._step.loans[leader.admission] = progress.rank
+
     def lookup(self, progress: Progress) -> PrefixHit:
         """How much of what a waiting request knows is in memory already; changes nothing."""
         tokens = self._findable(progress)
         return self._kv.lookup(tokens, progress.request.cache_scope, min(len(tokens), progress.num_reusable))
 
     def foreseen(self, progress: Progress) -> int:
-        """How much of it will be, once the prompts that are being computed now are; changes nothing."""
+        """How much of it will be, once the prompts that are being computed now are; changes nothing.
+
+        Nothing for one whose own KV is kept: it need not wait for anybody's.
+        """
+        if self._kv.swaps.length(progress.request.request_id):
+            return 0
         tokens = self._findable(progress)
         return self._kv.foreseen(tokens, progress.request.cache_scope, min(len(tokens), progress.num_reusable))
 
@@ -124,7 +159,7 @@ class Slots:
         is_there = started.num_cached == hit.num_tokens  # else what was found has gone meanwhile
         self.events += self._kv.take_ops()
         self.waiting.remove(progress)
-        progress.admit(started.sequence_id, self._num_admissions, started.num_cached)
+        progress.admit(started.sequence_id, self._num_admissions, started.num_there)
         self._num_admissions += 1
         self._step.num_started += 1
         self.running.append(progress)
@@ -141,6 +176,7 @@ class Slots:
                 started.prefix,
                 hit.verdict if is_there else ReuseVerdict.NO_MATCH,
                 hit.num_matched,
+                started.num_swapped_in,
             )
         )
         return None
@@ -150,6 +186,24 @@ class Slots:
         reason = self.admit(progress, hit)
         self.num_overtakes += reason is None
         return reason
+
+    def displace(self) -> None:
+        """Have one that runs yield to the first of those who wait, if that one ranks before it and finds no place.
+
+        At most one in a step. The room is for who waits, so others may start in this step too.
+        """
+        head, closed = self.waiting.head(), self.closed_to_all()
+        victim = None if head is None or closed is Deferral.KV else last_behind(head, self.running)
+        if head is None or victim is None:
+            return
+        hit, ahead = self.lookup(head), cells_ahead(self.running, self._headroom)
+        if closed is None and finds_place(head, hit, self._kv, ahead):
+            return
+        if self.foreseen(head) > hit.num_tokens:
+            return  # who waits for a prefix would leave the place to somebody behind it
+        if would_find_place(head, victim, self._kv, ahead - cells_ahead([victim], self._headroom)):
+            self.preempt(victim, PreemptionCause.DISPLACED, keeps=self._keeps_unfinished, swaps=True)
+            self._step.has_preempted = False
 
     def close_hole(self, holes: Holes) -> None:
         """Move a running request to a lower sequence id, if that pays; who waits would fill the hole instead."""
@@ -164,6 +218,13 @@ class Slots:
         self.events += self._kv.take_ops()
         self.events.append(Moved(mover.request.request_id, sequence_id, to, self._step.number, self._now))
 
+    def cells_in_use(self) -> int:
+        """Cells with KV in them, retained ones too, and those that decode rows of this step have been given."""
+        usage = self._kv.usage()
+        prefilling = (each for each in self.running if each.state is RequestState.PREFILLING)
+        # a prompt holds places for all of its tokens from the start
+        return usage.num_cells - usage.free_cells - sum(each.num_remaining for each in prefilling)
+
     def extend_each(self, sequence_ids: Sequence[SequenceId]) -> bool:
         """One more place for each of several running requests in turn, if nobody has to yield; else no change."""
         return self._kv.grow_each(sequence_ids)
@@ -177,7 +238,7 @@ class Slots:
             victim = self._policy.victim([each for each in self.running if each.held_sequence not in taken])
             if victim is None:
                 return Deferral.KV
-            self.preempt(victim, PreemptionCause.NO_ROOM, keeps=self._keeps_unfinished)
+            self.preempt(victim, PreemptionCause.NO_ROOM, keeps=self._keeps_unfinished, swaps=True)
             if victim is progress:
                 return Deferral.YIELDED
         return None
@@ -192,17 +253,17 @@ class Slots:
             if isinstance(row, PrefillChunk):
                 self._kv.publish(row.sequence_id, row.start + row.num_rows)
 
-    def yield_one(self) -> Progress | None:
+    def yield_one(self, harmed: Container[SequenceId | None]) -> Progress | None:
         """Memory is fuller than the books say: preempt the policy's victim.
 
-        None if it runs alone, since nothing would be gained.
+        None if it runs alone, since nothing would be gained. What the `harmed` sequences hold is not what is known.
         """
         self.close()
         if len(self.running) <= 1:
             return None
         victim = self._policy.victim(self.running)
         if victim is not None:
-            self.preempt(victim, PreemptionCause.NO_ROOM)
+            self.preempt(victim, PreemptionCause.NO_ROOM, swaps=victim.sequence_id not in harmed)
         return victim
 
     def close(self) -> None:
@@ -222,19 +283,20 @@ class Slots:
         prefilling = progress.state is RequestState.PREFILLING
         self._kv.rewind(progress.held_sequence, progress.num_known if prefilling else progress.num_computed)
 
-    def preempt(self, progress: Progress, cause: PreemptionCause, *, keeps: bool = False) -> None:
+    def preempt(self, progress: Progress, cause: PreemptionCause, *, keeps: bool = False, swaps: bool = False) -> None:
         """Take the slot of a running request away and let it wait at its old place.
 
-        With `keeps` its KV may stay for it, or for others, until the room is needed.
+        With `swaps` its KV may be kept outside until it runs again; else, with `keeps`, it may stay for it, or for
+        others, until the room is needed.
         """
         self._step.has_preempted = True
-        sequence_id = progress.held_sequence
-        num_computed = progress.num_computed
-        self._release(progress, ReleaseCause.PREEMPTED, keeps=keeps)
+        sequence_id, num_computed = progress.held_sequence, progress.num_computed
+        swapped = swaps and self._swap_out(progress)
+        self._release(progress, ReleaseCause.PREEMPTED, keeps=keeps and not swapped)
         progress.preempt()
         self.waiting.add(progress)
-        request_id = progress.request.request_id
-        self.events.append(Preempted(request_id, sequence_id, self._step.number, cause, num_computed, self._now))
+        request_id, step = progress.request.request_id, self._step.number
+        self.events.append(Preempted(request_id, sequence_id, step, cause, num_computed, self._now, swapped))
 
     def finish(
         self,
@@ -248,6 +310,8 @@ class Slots:
         state, sequence_id, num_computed = progress.state, progress.sequence_id, progress.num_computed
         if sequence_id is None:
             self.waiting.remove(progress)
+            self._kv.swaps.forget(progress.request.request_id)
+            self.events += self._kv.take_ops()
         else:
             self._is_closed = False
             cancelled = reason is FinishReason.CANCELLED
@@ -290,6 +354,16 @@ class Slots:
         if has_answer and reuse is not None and reuse.keeps_answers:
             return tuple(progress.known)
         return progress.request.prompt
+
+    def _swap_out(self, progress: Progress) -> bool:
+        """Have what a request has computed kept outside for it, if that is cheaper than computing it again."""
+        rule, length = self._rules.swap, min(progress.num_computed, progress.num_reusable)
+        if rule is None or length < 1:
+            return False
+        sequence_id = progress.held_sequence
+        if not rule.pays(length, progress.num_prompt, self._kv.held_elsewhere(sequence_id)):
+            return False
+        return self._kv.swaps.save(progress.request.request_id, sequence_id, length)
 
     @property
     def _keeps_unfinished(self) -> bool:

@@ -1,6 +1,6 @@
-"""Starts: in which order waiting requests are offered a slot, and who rather waits.
+"""Starts: to whom of the waiting a slot is offered, in the order of the policy, and who rather waits.
 
-    InOrder      the head of the queue, until one does not fit: nobody is overtaken
+    InOrder      the first of the order, until one does not fit
     Following    the same, but who would compute what a running prompt computes now waits for it, and lets others pass
     ReuseFirst   continuations of a conversation first, within bounds
 
@@ -14,7 +14,7 @@ from arriero.core.plan import Deferral
 from arriero.kv.protocol import PrefixHit
 from arriero.scheduler.draft import StepDraft
 from arriero.scheduler.progress import Progress
-from arriero.scheduler.waiting import Rank, WaitingQueue
+from arriero.scheduler.waiting import Offers, Rank
 
 MIN_ROWS: Final = 32
 """Prompt rows that must be saved before a request begins to wait for another one's prefix: it starts some steps later
@@ -30,7 +30,7 @@ MAX_OVERTAKES: Final = 8
 class Starts(Protocol):
     """Offers waiting requests a slot; their prompt rows are the planner's matter."""
 
-    def start(self, draft: StepDraft, waiting: WaitingQueue) -> None:
+    def start(self, draft: StepDraft, waiting: Offers) -> None:
         """Start whoever is to start in this step."""
         ...
 
@@ -38,7 +38,7 @@ class Starts(Protocol):
 class InOrder:
     """From the head of the queue until one does not fit."""
 
-    def start(self, draft: StepDraft, waiting: WaitingQueue) -> None:
+    def start(self, draft: StepDraft, waiting: Offers) -> None:
         """Start the head, and the next one, and so on."""
         while (head := waiting.head()) is not None and draft.start(head) is None:
             pass
@@ -55,6 +55,9 @@ class Following:
     Who has begun to wait waits until nothing is left to be saved: the rest of the prefix comes with the leader's next
     chunk, and each follower would compute it again.
 
+    A follower lends its leader its place in the order, if that is the better one. Else an urgent request would wait
+    until all those have their rows who are more urgent than its leader.
+
     Keeps between steps who waits.
     """
 
@@ -64,7 +67,7 @@ class Following:
         self._max_followers = max_followers
         self._followers: frozenset[Rank] = frozenset()  # of the last step
 
-    def start(self, draft: StepDraft, waiting: WaitingQueue) -> None:
+    def start(self, draft: StepDraft, waiting: Offers) -> None:
         """Start from the head on, and pass over those who wait for a prefix."""
         followers: list[Rank] = []
         for progress in waiting:
@@ -75,6 +78,7 @@ class Following:
             num_saved = draft.foreseen(progress) - hit.num_tokens
             if num_saved >= self._min_rows or (num_saved > 0 and progress.rank in self._followers):
                 draft.defer(progress, Deferral.PREFIX)
+                draft.lend(progress)
                 followers.append(progress.rank)
                 if len(followers) == self._max_followers:
                     break
@@ -100,31 +104,36 @@ class ReuseFirst:
         self._counts: dict[Rank, int] = {}  # of those who wait; who is missing was never overtaken
         self._in_order = InOrder()
 
-    def start(self, draft: StepDraft, waiting: WaitingQueue) -> None:
+    def start(self, draft: StepDraft, waiting: Offers) -> None:
         """Start those with a hit, then from the head on."""
         self._forget_gone(waiting)
         self._start_continuations(draft, waiting)
         self._in_order.start(draft, waiting)
 
-    def _start_continuations(self, draft: StepDraft, waiting: WaitingQueue) -> None:
+    def _start_continuations(self, draft: StepDraft, waiting: Offers) -> None:
         passed: list[Rank] = []
         for progress in waiting:
             if draft.closed_to_all() is not None:
                 return
             hit = draft.lookup(progress)
             if hit.num_tokens and self._start(draft, progress, hit, passed):
-                for rank in passed:
-                    self._counts[rank] = self._counts.get(rank, 0) + 1
+                numbers = [self._overtaken_again(rank) for rank in passed]
             else:
                 passed.append(progress.rank)
-            if any(self._counts.get(rank, 0) >= self._max_overtakes for rank in passed):
+                numbers = [self._counts.get(progress.rank, 0)]
+            if max(numbers, default=-1) >= self._max_overtakes:
                 return
 
     def _start(self, draft: StepDraft, progress: Progress, hit: PrefixHit, passed: Sequence[Rank]) -> bool:
         """Start a continuation before those that were passed over; whether it did."""
         return (draft.overtake(progress, hit) if passed else draft.start(progress, hit)) is None
 
-    def _forget_gone(self, waiting: WaitingQueue) -> None:
+    def _overtaken_again(self, rank: Rank) -> int:
+        """Count it; returns how often by now."""
+        self._counts[rank] = number = self._counts.get(rank, 0) + 1
+        return number
+
+    def _forget_gone(self, waiting: Offers) -> None:
         """Keep the counts of those who wait only."""
         if self._counts:
             ranks = {progress.rank for progress in waiting}

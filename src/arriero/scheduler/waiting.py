@@ -1,8 +1,8 @@
-"""WaitingQueue: requests without a slot, in the policy's order."""
+"""WaitingQueue: requests without a slot, by rank; and what a step needs to know of any order over them."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from arriero.core.errors import InvariantViolation
 from arriero.scheduler.progress import Progress
@@ -10,6 +10,34 @@ from arriero.scheduler.progress import Progress
 Rank: TypeAlias = tuple[int | float, ...]
 
 _COMPACT_FROM = 32
+
+
+class Offers(Protocol):
+    """Those who wait, in the order in which a step offers them a slot."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+        ...
+
+    def __iter__(self) -> Iterator[Progress]:
+        """Each of them once; whoever starts meanwhile was the one given last."""
+        ...
+
+    def head(self) -> Progress | None:
+        """Who is to be offered a slot next, or None; the same one until it starts."""
+        ...
+
+
+class Watcher(Protocol):
+    """Keeps books of its own about those who wait."""
+
+    def came(self, progress: Progress) -> None:
+        """It waits now, for the first time or again."""
+        ...
+
+    def left(self, progress: Progress) -> None:
+        """It waits no more: it is about to take a slot, or to end."""
+        ...
 
 
 class WaitingQueue:
@@ -25,6 +53,7 @@ class WaitingQueue:
         self._ranks: list[Rank] = []
         self._values: dict[Rank, Progress] = {}
         self._head = 0  # who waits stands here or behind
+        self._watcher: Watcher | None = None
 
     def __len__(self) -> int:
         """How many wait."""
@@ -57,6 +86,8 @@ class WaitingQueue:
             self._ranks.append(rank)
         else:
             self._bring_back(rank)
+        if self._watcher is not None:
+            self._watcher.came(progress)
 
     def remove(self, progress: Progress) -> None:
         """Take a request out, wherever it stands.
@@ -69,6 +100,21 @@ class WaitingQueue:
             raise InvariantViolation(message)
         del self._values[progress.rank]
         self.head()  # pass over the gaps in front
+        if self._watcher is not None:
+            self._watcher.left(progress)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Let somebody follow who waits, from those who wait now on; there is one watcher at most.
+
+        Raises:
+            InvariantViolation: there is one already.
+        """
+        if self._watcher is not None:
+            message = "two policies watch one queue"
+            raise InvariantViolation(message)
+        self._watcher = watcher
+        for progress in self:
+            watcher.came(progress)
 
     def head(self) -> Progress | None:
         """Who goes first, or None."""

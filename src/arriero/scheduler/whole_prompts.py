@@ -16,7 +16,7 @@ from arriero.core.request import RequestState
 from arriero.scheduler.draft import StepDraft
 from arriero.scheduler.planners import go_on
 from arriero.scheduler.progress import Progress
-from arriero.scheduler.waiting import WaitingQueue
+from arriero.scheduler.waiting import Offers
 
 _rank = attrgetter("rank")
 
@@ -58,7 +58,7 @@ class DecodesThenPrompts:
         """`bounds` must hold for every request to come."""
         self._bounds = bounds
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Decode rows, then whole prompts."""
         ordered = sorted(running, key=_rank) if len(running) > 1 else running
         others = [progress for progress in ordered if progress.state is not RequestState.DECODING]
@@ -76,7 +76,7 @@ class ArrivalOrder:
         """`bounds` must hold for every request to come."""
         self._bounds = bounds
 
-    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: WaitingQueue) -> None:
+    def fill(self, draft: StepDraft, running: Sequence[Progress], waiting: Offers) -> None:
         """Whoever is next by rank."""
         everybody = merge(sorted(running, key=_rank), waiting, key=_rank)
         _visit(draft, everybody, self._bounds, num_running=len(running), num_waiting=len(waiting))

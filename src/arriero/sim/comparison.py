@@ -21,8 +21,11 @@ class Comparison:
         self._num_met = 0
 
     def plan(self, recorded: PlanRow, replayed: BatchPlan) -> None:
-        """Compare a plan without its events."""
-        self._compare("plan", recorded, plan_row(replayed))
+        """Compare a plan without its events; a journal of an earlier version names no followers."""
+        row = plan_row(replayed)
+        if not recorded.followers:
+            row = msgspec.structs.replace(row, followers=())
+        self._compare("plan", recorded, row)
 
     def events(self, replayed: tuple[Event, ...]) -> None:
         """Compare the events of one verb with the next of the record."""

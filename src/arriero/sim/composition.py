@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec import structs
 
-from arriero.core.errors import BadJournal, ConfigError
+from arriero.core.errors import BadJournal, ConfigError, DataError
 from arriero.core.request import Request
 from arriero.kv.block_figures import CacheRules
 from arriero.kv.blocks import BlockManager
@@ -17,6 +17,7 @@ from arriero.kv.places import PlaceManager
 from arriero.kv.reuse import ReuseRules
 from arriero.kv.sequence_ids import LowestFirst, PooledIds, SequenceIds
 from arriero.prefix.content import ContentIndex
+from arriero.record.cost_parts import cost_from
 from arriero.record.journal_setup import (
     AnythingFits,
     BlocksSetup,
@@ -25,18 +26,16 @@ from arriero.record.journal_setup import (
     CallsApartSetup,
     CellsSetup,
     DecodeFirstSetup,
-    FirstComeSetup,
     FitsSetup,
     FollowingSetup,
     HolesSetup,
     InOrderSetup,
     LeadersFirstSetup,
+    LimitsSetup,
     LowestFirstSetup,
-    NobodyYieldsSetup,
     PhasesApartSetup,
     PlacesSetup,
     PlannerSetup,
-    PolicySetup,
     PooledSetup,
     PoolFits,
     RequestIdsSetup,
@@ -46,6 +45,7 @@ from arriero.record.journal_setup import (
     Setup,
     StartsSetup,
     StartWord,
+    SwapSetup,
     WholePromptsSetup,
 )
 from arriero.scheduler.admission import AllSlotsFree, AtMost, Continuous, FitCheck, OneAtATime, StartRule, check_fits
@@ -61,13 +61,15 @@ from arriero.scheduler.planners import (
     PhasesApart,
     Planner,
 )
-from arriero.scheduler.policies import FirstComeFirstServed, NobodyYields, Policy
+from arriero.scheduler.preemption import SwapRule
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
 from arriero.scheduler.scheduler import Scheduler
 from arriero.scheduler.starts import Following, InOrder, ReuseFirst, Starts
+from arriero.scheduler.step_target import StepTarget
 from arriero.scheduler.whole_prompts import ArrivalOrder, DecodesThenPrompts, PromptBounds
 from arriero.sim.fits import PoolCheck, anything_fits
+from arriero.sim.policies import build_policy
 
 Memory: TypeAlias = CellManager | BlockManager | PlaceManager
 
@@ -114,7 +116,7 @@ def recorded_memory(setup: Setup) -> Memory:
 def _as_bad_journal() -> Generator[None]:
     try:
         yield
-    except ConfigError as error:
+    except (ConfigError, DataError) as error:
         raise BadJournal(f"no scheduler can be built from setup: {error}", field="setup") from None
 
 
@@ -124,17 +126,11 @@ def build_scheduler(setup: Setup, memory: Memory | None = None, progress: NewPro
     Raises:
         ConfigError: the parts do not go together.
     """
-    limits = setup.limits
     return Scheduler(
         kv=build_memory(setup) if memory is None else memory,
         planner=_planner(setup.planner),
-        policy=_policy(setup.policy),
-        limits=SchedulerLimits(
-            num_rows=limits.num_rows,
-            budget=PrefillBudget(limits.prefill_rows_per_seq, limits.prefill_rows_per_step),
-            headroom_per_sequence=limits.headroom_per_sequence,
-            num_sequences=sys.maxsize if limits.num_sequences is None else limits.num_sequences,
-        ),
+        policy=build_policy(setup.policy),
+        limits=_limits(setup.limits),
         rules=_rules(setup, progress),
     )
 
@@ -156,7 +152,8 @@ def build_memory(setup: Setup) -> Memory:
                 sequence_limit=kv.sequence_limit,
                 unified=kv.unified,
             )
-            return CellManager(layout, _ids(setup, kv.num_sequences), reuse=_reuse(kv.reuse))
+            ids = _ids(setup, kv.num_sequences)
+            return CellManager(layout, ids, reuse=_reuse(kv.reuse), swap_tokens=kv.swap_tokens)
         case BlocksSetup() as kv:
             return _blocks(kv)
         case PlacesSetup(num_sequences=num_sequences):
@@ -170,6 +167,22 @@ def build_memory(setup: Setup) -> Memory:
 def num_sequence_ids(setup: Setup) -> int:
     """Sequence ids are below this."""
     return sys.maxsize if isinstance(setup.kv, BlocksSetup) else setup.kv.num_sequences
+
+
+def _limits(limits: LimitsSetup) -> SchedulerLimits:
+    cost = None if limits.cost is None else cost_from(limits.cost)
+    within: StepTarget | None = None
+    if limits.target is not None:
+        if cost is None:
+            raise ConfigError("limits have a target and no cost; give both")
+        within = StepTarget(limit=limits.target.limit, cost=cost, least_rows=limits.target.least_rows)
+    return SchedulerLimits(
+        num_rows=limits.num_rows,
+        budget=PrefillBudget(limits.prefill_rows_per_seq, limits.prefill_rows_per_step, within),
+        headroom_per_sequence=limits.headroom_per_sequence,
+        num_sequences=sys.maxsize if limits.num_sequences is None else limits.num_sequences,
+        cost=cost,
+    )
 
 
 def _blocks(kv: BlocksSetup) -> BlockManager:
@@ -212,16 +225,6 @@ def _planner(setup: PlannerSetup) -> Planner:
             return _PLAIN_PLANNERS[type(setup)]()
 
 
-def _policy(setup: PolicySetup) -> Policy:
-    match setup:
-        case FirstComeSetup():
-            return FirstComeFirstServed()
-        case NobodyYieldsSetup():
-            return NobodyYields()
-        case _:
-            assert_never(setup)
-
-
 def _starts(setup: StartsSetup) -> Starts:
     match setup:
         case InOrderSetup():
@@ -243,6 +246,8 @@ def _rules(setup: Setup, progress: NewProgress) -> SchedulerRules:
         names_deferred=rules.names_deferred,
         reuse=_reuse(setup.kv.reuse) if isinstance(setup.kv, CellsSetup) else None,
         holes=_holes(rules.holes),
+        swap=_swap(rules.swap),
+        displaces=rules.displaces,
     )
 
 
@@ -252,6 +257,10 @@ def _reuse(setup: ReuseSetup | None) -> ReuseRules | None:
 
 def _holes(setup: HolesSetup | None) -> Holes | None:
     return None if setup is None else Closed(**structs.asdict(setup))
+
+
+def _swap(setup: SwapSetup | None) -> SwapRule | None:
+    return None if setup is None else SwapRule(**structs.asdict(setup))
 
 
 def _fits(setup: FitsSetup) -> FitCheck:

@@ -1,13 +1,14 @@
 """The journal of a simulated run: the records of the live engine, made by the same writer."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
 
 from arriero.core.ids import Time
-from arriero.record.journal import JournalEnd, JournalLines, JournalStep
+from arriero.record.journal import JournalEnd, JournalLines, JournalMessage, JournalStep
 from arriero.record.journal_schema import TimeLine
 from arriero.record.journal_setup import Setup
 from arriero.record.runs import KEPT_RUNS, KEPT_TOKENS
-from arriero.sim.simulator import Cancellation, SimulatedStep
+from arriero.sim.simulator import Cancellation, Message, Recalibration, SimulatedStep, Submission
 
 
 class SimulationJournal:
@@ -65,7 +66,7 @@ def _taken(made: list[bytes]) -> list[bytes]:
 def _journal_step(step: SimulatedStep) -> JournalStep:
     has_rows = step.outcome is not None
     return JournalStep(
-        messages=tuple(each.target if isinstance(each, Cancellation) else each.request for each in step.messages),
+        messages=tuple(map(_journal_message, step.messages)),
         plan=step.plan,
         outcome=step.outcome,
         events=step.events,
@@ -74,3 +75,15 @@ def _journal_step(step: SimulatedStep) -> JournalStep:
         ended_at=step.ended_at,
         decode_time=step.ended_at - step.began_at,
     )
+
+
+def _journal_message(message: Message) -> JournalMessage:
+    match message:
+        case Submission(request):
+            return request
+        case Cancellation(target):
+            return target
+        case Recalibration(change):
+            return change
+        case _:
+            assert_never(message)

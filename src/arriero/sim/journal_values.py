@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
+from arriero.core.errors import BadJournal, ConfigError
 from arriero.core.events import (
     CancelById,
     CancelByToken,
@@ -19,7 +20,9 @@ from arriero.core.events import (
     TrimSequence,
 )
 from arriero.core.ids import Epoch, RequestId, SavedKey, SequenceId
+from arriero.core.option_kinds import Threads
 from arriero.core.request import BlankTokens, Request
+from arriero.costmodel.change import CostChange, GroupFactors
 from arriero.record.journal_parts import (
     CancelEverythingRow,
     CancelRow,
@@ -29,6 +32,7 @@ from arriero.record.journal_parts import (
     Forgotten,
     MovedAway,
     OpRow,
+    RecalibrateRow,
     Restored,
     Saved,
     SubmitRow,
@@ -54,6 +58,10 @@ def request_from(row: SubmitRow, runs: SyntheticRuns) -> Request:
         expires_at=row.expires_at,
         preloaded=row.preloaded,
         cache_scope=None if row.scope is None else str(row.scope),
+        priority=row.priority,
+        deadline_at=row.deadline_at,
+        start_by=row.start_by,
+        tenant=None if row.tenant is None else str(row.tenant),
     )
 
 
@@ -71,6 +79,23 @@ def target_from(row: CancelRow | CancelWaitingRow | CancelEverythingRow) -> Canc
             return CancelEverything(reason)
         case _:
             assert_never(row)
+
+
+def change_from(row: RecalibrateRow) -> CostChange:
+    """What became of the costs.
+
+    Raises:
+        BadJournal: a number is no factor.
+    """
+    try:
+        return CostChange(
+            threads=Threads(*row.threads),
+            factors=tuple(GroupFactors(each.threads, each.fixed, each.rows, each.attention) for each in row.factors),
+            host=row.host,
+            spread=row.spread,
+        )
+    except ConfigError as error:
+        raise BadJournal(f"{error}; restore the file", field="messages") from None
 
 
 def op_from(row: OpRow, sequence: Callable[[int], SequenceId]) -> KvOp:  # noqa: PLR0911 - a table

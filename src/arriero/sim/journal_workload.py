@@ -16,6 +16,7 @@ from arriero.record.journal_parts import FinishedRow, QueuedRow, RejectedRow, Su
 from arriero.record.journal_reader import read_journal
 from arriero.record.journal_schema import EndRecord, GapRecord, JournalRecord, StartRecord, StepRecord, TimeLine
 from arriero.sim.synthetic_runs import SyntheticRuns
+from arriero.workload.notes import Notes, as_metadata
 from arriero.workload.records import WorkloadClass, WorkloadRecord, numbered
 from arriero.workload.tokens import PackedTokens
 
@@ -26,6 +27,7 @@ KEY: Final = "journal"
 def import_journal(path: Path) -> list[WorkloadRecord]:
     """The requests of a journal of one run, by arrival; those that the scheduler rejected are left out.
 
+    Who goes first is kept: priority and tenant among the notes, `deadline_us` from the arrival on.
     Under `metadata.journal` each has `request` (its id then), and if it came to an end, `reason`, `num_decoded`,
     and for a cancel `cancel_reason` and `cancelled_after_us`, from its arrival to the boundary that acted on it.
 
@@ -119,5 +121,13 @@ class _Import:
             max_new_tokens=row.max_tokens,
             workload_class=WorkloadClass.MIXED,
             prompt_tokens=None if prompt is None else PackedTokens(prompt),
-            metadata={KEY: {"request": row.request, **self._ends.get(row.number, {})}},
+            deadline_us=None if row.deadline_at is None else max(0, int(row.deadline_at - row.arrival_at)),
+            metadata={
+                **(as_metadata(_notes(row)) or {}),
+                KEY: {"request": row.request, **self._ends.get(row.number, {})},
+            },
         )
+
+
+def _notes(row: SubmitRow) -> Notes:
+    return Notes(priority=row.priority, tenant=None if row.tenant is None else f"tenant-{row.tenant}")

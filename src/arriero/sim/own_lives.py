@@ -2,13 +2,18 @@
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from arriero.core.events import Admitted, Event, Finished, Preempted, PrefixSource, Rejected
 from arriero.core.plan import PrefillChunk
+from arriero.core.request import CancelReason
 from arriero.metrics.served import Outcome
 from arriero.record.sim_rows import SimRequestRow
 from arriero.sim.simulator import SimulatedStep
 from arriero.workload.records import WorkloadRecord
+
+LATE: Final = "no slot was free in time"
+"""Why a request was refused that had been let in."""
 
 
 class _Life:
@@ -63,7 +68,11 @@ class OwnLives:
                 life.times.extend(map(int, ends))
         for event in step.events:
             if isinstance(event, Finished):
-                lives[event.request.request_id - 1].finished = end
+                _finish(lives[event.request.request_id - 1], event, end)
+
+    def refuse(self, internal_id: int, reason: str) -> None:
+        """A request was not let in."""
+        self._lives[internal_id - 1].reason = reason
 
     def rows(self) -> Iterator[SimRequestRow]:
         """By internal id."""
@@ -108,6 +117,14 @@ class OwnLives:
             token_at_us=times,
             workload_class=record.workload_class,
         )
+
+
+def _finish(life: _Life, event: Finished, end: int) -> None:
+    """It has ended, or it never began in time, which is a refusal."""
+    if event.cancel_reason is CancelReason.QUEUE_TIMEOUT:
+        life.reason = LATE
+    else:
+        life.finished = end
 
 
 def _resume(life: _Life, row: PrefillChunk, began_at: int) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from arriero.core.events import Preempted
-from arriero.core.ids import RequestId
+from arriero.core.ids import RequestId, Time
 from arriero.core.plan import BatchPlan, DecodeRow, Deferral, PrefillChunk
 from arriero.core.request import BlankTokens, Request
 from arriero.kv.blocks import BlockManager
@@ -14,10 +15,12 @@ from arriero.record.sim_reuse import reuse_totals
 from arriero.record.sim_rows import Deferred, SimRequestRow, SimTotals, StepRow
 from arriero.record.simulation_config import SimulationConfig, Slots, Trace
 from arriero.sim.composition import Memory, build_memory, build_scheduler
+from arriero.sim.door import GuardedInbox, Turned, door_of
 from arriero.sim.journal import SimulationJournal
 from arriero.sim.own_answers import KnownAnswers, Turn, answers_in
 from arriero.sim.own_lives import OwnLives
 from arriero.sim.own_memory import Fullness, MemoryGauge
+from arriero.sim.own_order import order_of
 from arriero.sim.own_scopes import answers_return, reuses_cells, scope_of, session_of
 from arriero.sim.own_setup import new_cost, own_setup
 from arriero.sim.simulator import Answers, ArrivalInbox, NoAnswers, SimulatedStep, Simulator, always, never
@@ -59,11 +62,13 @@ def run_simulation(
         on_plan=gauge.look,
     )
     requests = (request_of(config, number, record) for number, record in enumerate(ordered, start=1))
-    steps = simulator.run_from(ArrivalInbox(requests))
+    inbox, door = ArrivalInbox(requests), door_of(config.limits)
+    guarded = None if door is None else GuardedInbox(inbox, door)
+    steps = simulator.run_from(inbox) if guarded is None else guarded.follow(simulator.run_from(guarded))
     if journal is not None:
         num_tokens = sum(len(record.prompt_tokens or ()) for record in ordered)
         steps = journal.follow(steps, setup, max_runs=max(1, len(ordered)), max_tokens=max(1, num_tokens))
-    return _rows(config, steps, gauge, kv, ordered)
+    return _rows(config, steps, gauge, kv, ordered, guarded.refused if guarded is not None else ())
 
 
 def _answers(config: SimulationConfig, ordered: Sequence[WorkloadRecord]) -> Answers:
@@ -101,6 +106,7 @@ def _rows(
     gauge: MemoryGauge,
     kv: Memory,
     ordered: Sequence[WorkloadRecord],
+    refused: Sequence[Turned],
 ) -> Iterator[StepRow | SimRequestRow | SimTotals]:
     lives = OwnLives(ordered, is_looked_up=lambda record: scope_of(config, record) is not None)
     tally = StepTally(config.limits.rows, gauge.size, gauge.tokens_per_place)
@@ -112,6 +118,8 @@ def _rows(
         lives.add(step)
         if step.outcome is not None and config.trace != "off":
             yield from _step_rows(step, gauge, config.trace)
+    for each in refused:  # complete only now
+        lives.refuse(each.request.request_id, each.reason)
     yield from lives.rows()
     yield _totals(ended_at, tally.figures(), kv, prefill_rows if reuses_cells(config) else None)
 
@@ -201,15 +209,26 @@ def _step_row(step: SimulatedStep, gauge: MemoryGauge, trace: Trace) -> StepRow:
     )
 
 
-def request_of(config: SimulationConfig, number: int, record: WorkloadRecord) -> Request:
-    """A record as the scheduler takes it; its tokens only where they matter."""
+def request_of(
+    config: SimulationConfig, number: int, record: WorkloadRecord, arrival_at: Time | None = None
+) -> Request:
+    """A record as the scheduler takes it; its tokens, and who goes first, only where they matter.
+
+    `arrival_at` is when it arrives, if that is known only now.
+    """
+    at = record.arrival_time_us if arrival_at is None else arrival_at
     scope = scope_of(config, record)
     exact = None if scope is None else record.prompt_tokens
+    order, patience_ms = order_of(config, record), config.limits.queue_timeout_ms
     return Request(
         request_id=RequestId(number),
         prompt=BlankTokens(record.prompt_token_count) if exact is None else tuple(exact),
         max_tokens=record.max_new_tokens,
-        arrival_at=record.arrival_time_us,
+        arrival_at=at,
         session_id=session_of(record) if reuses_cells(config) else None,
         cache_scope=scope,
+        priority=order.priority,
+        deadline_at=None if order.due_after is None else at + order.due_after,
+        start_by=None if isinstance(patience_ms, UnsetType) else at + patience_ms * 1000,
+        tenant=order.tenant,
     )

@@ -5,7 +5,7 @@ a long prompt ends the run                      prompts are cut, or that one is 
 what can never fit waits until the run stalls   rejected on arrival
 a decode without room waits                     the most recently admitted one yields and is computed anew
 chain heads are evicted first                   leaves first, and nothing unreachable is kept
-one cost model for each mode                    one for all
+one cost model for each mode                    one for all, or one that was measured
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,10 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final, assert_never
 
+from msgspec import UnsetType
+
 from arriero.core.config import SessionReuse
+from arriero.costmodel.calibrated import CalibratedCost
 from arriero.costmodel.models import RoundedMicroseconds
 from arriero.kv.block_figures import LEAF_FIRST
 from arriero.kv.reuse import ReuseRules, least_match
@@ -22,7 +25,6 @@ from arriero.record.journal_setup import (
     ByArrivalSetup,
     CellsSetup,
     DecodeFirstSetup,
-    FirstComeSetup,
     FollowingSetup,
     HolesSetup,
     IdsSetup,
@@ -41,11 +43,15 @@ from arriero.record.journal_setup import (
     Setup,
     StartsSetup,
     StartWord,
+    TargetSetup,
     WholePromptsSetup,
+    policy_setup,
 )
 from arriero.record.simulation_config import Blocks, Cells, Reuse, SimulationConfig, Slots
 from arriero.scheduler.holes import Closed
 from arriero.scheduler.starts import MAX_FOLLOWERS, MAX_OVERTAKES, MIN_ROWS
+from arriero.scheduler.step_target import LEAST_ROWS
+from arriero.sim.user_policy import policy_spec
 
 _START_RULES: Final[Mapping[str, StartWord]] = MappingProxyType({
     "continuous": "continuous", "all-slots-free": "all_slots_free", "one-at-a-time": "one_at_a_time",
@@ -59,13 +65,8 @@ def own_setup(config: SimulationConfig) -> Setup:
         kv=_memory(config),
         ids=_ids(config),
         planner=_planner(config),
-        policy=FirstComeSetup(),
-        limits=LimitsSetup(
-            num_rows=limits.rows,
-            prefill_rows_per_seq=limits.prefill_rows_per_seq,
-            prefill_rows_per_step=limits.prefill_rows_per_step,
-            headroom_per_sequence=config.kv.headroom_per_sequence if isinstance(config.kv, Cells) else 0,
-        ),
+        policy=policy_setup(policy_spec(config.policy, config.ageing).described()),
+        limits=_limits(config),
         rules=RulesSetup(
             start=_START_RULES[config.start_rule],
             most_running=limits.sequences if isinstance(config.kv, Cells) and config.kv.retained else None,
@@ -80,15 +81,27 @@ def own_setup(config: SimulationConfig) -> Setup:
     )
 
 
-def new_cost(config: SimulationConfig) -> RoundedMicroseconds:
-    """The cost model."""
-    cost = config.cost
-    return RoundedMicroseconds(
-        base=cost.base_us,
-        prefill_row=cost.prefill_row_us,
-        decode_row=cost.decode_row_us,
-        sequence=cost.sequence_us,
-        context_token=cost.context_token_us,
+def new_cost(config: SimulationConfig) -> RoundedMicroseconds | CalibratedCost:
+    """The cost model.
+
+    Raises:
+        ConfigError: the configuration names a profile that was never read.
+    """
+    return config.cost.model()
+
+
+def _limits(config: SimulationConfig) -> LimitsSetup:
+    limits, calibrated = config.limits, config.cost.calibrated
+    target: TargetSetup | None = None
+    if not isinstance(limits.itl_target_ms, UnsetType):
+        target = TargetSetup(limit=round(limits.itl_target_ms * 1000), least_rows=LEAST_ROWS)
+    return LimitsSetup(
+        num_rows=limits.rows,
+        prefill_rows_per_seq=limits.prefill_rows_per_seq,
+        prefill_rows_per_step=limits.prefill_rows_per_step,
+        headroom_per_sequence=config.kv.headroom_per_sequence if isinstance(config.kv, Cells) else 0,
+        cost=None if isinstance(calibrated, UnsetType) else calibrated,
+        target=target,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from arriero.core.errors import BadJournal, InvariantViolation, ReplayDiverged
+from arriero.core.errors import BadJournal, ConfigError, InvariantViolation, ReplayDiverged
 from arriero.core.events import CancelWaiting, Event, SavedRun, harmed_sequence
 from arriero.core.ids import SavedKey, SequenceId, Time, TokenId
 from arriero.core.plan import (
@@ -24,13 +24,20 @@ from arriero.core.plan import (
     SimulatedOutcome,
 )
 from arriero.kv.cells import CellManager
-from arriero.record.journal_parts import AdoptedRow, MessageRow, OutcomeRow, RetainedRow, SubmitRow
+from arriero.record.journal_parts import (
+    AdoptedRow,
+    MessageRow,
+    OutcomeRow,
+    RecalibrateRow,
+    RetainedRow,
+    SubmitRow,
+)
 from arriero.record.journal_reader import JournalLine, read_journal
 from arriero.record.journal_schema import EndRecord, GapRecord, StartRecord, StepRecord
 from arriero.scheduler.invariants import check_scheduler
 from arriero.sim.comparison import Comparison
 from arriero.sim.composition import Memory, num_sequence_ids, recorded_memory, recorded_scheduler
-from arriero.sim.journal_values import op_from, request_from, target_from
+from arriero.sim.journal_values import change_from, op_from, request_from, target_from
 from arriero.sim.recorded_answers import RecordedAnswers
 from arriero.sim.synthetic_runs import END, FILLER, SyntheticRuns
 
@@ -91,7 +98,8 @@ def replay(lines: Iterable[JournalLine], *, check: bool = False) -> ReplayReport
                 report.steps += 1
                 num_submitted = sum(isinstance(message, SubmitRow) for message in messages)
                 report.requests += num_submitted
-                report.cancels += len(messages) - num_submitted
+                num_changes = sum(isinstance(message, RecalibrateRow) for message in messages)
+                report.cancels += len(messages) - num_submitted - num_changes
             case EndRecord():
                 report.unfinished -= 1
             case GapRecord():
@@ -163,6 +171,8 @@ class _Replay:
     def _apply(self, message: MessageRow, now: Time) -> tuple[Event, ...]:
         if isinstance(message, RetainedRow):
             return self._scheduler.tend(message.action, now).events
+        if isinstance(message, RecalibrateRow):
+            return self._recalibrate(message, now)
         if not isinstance(message, SubmitRow):
             return self._scheduler.cancel(target_from(message), now)
         self._num_submitted += 1
@@ -172,6 +182,12 @@ class _Replay:
             )
         self._answers.number = message.number
         return self._scheduler.submit(request_from(message, self._runs), now)
+
+    def _recalibrate(self, message: RecalibrateRow, now: Time) -> tuple[Event, ...]:
+        try:
+            return self._scheduler.recalibrate(change_from(message), now)
+        except ConfigError as error:
+            raise BadJournal(f"{error}; restore the file", field="messages") from None
 
     def _outcome(self, row: OutcomeRow, plan: BatchPlan) -> SimulatedOutcome:
         failures = tuple(

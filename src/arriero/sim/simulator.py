@@ -4,20 +4,44 @@
     idle:   the clock jumps to the next message or to `wake_at`
     run:    equal decode steps, in which nothing can change, are one step that the same scheduler counts several times
 
-Messages are handed over only between steps, cancels before submissions, each in posting order, as in the live loop.
+Messages are handed over only between steps, cancels first, then submissions, then changes of costs, each in posting
+order, as in the live loop.
+
+The cost that moves the clock is the machine; what the scheduler takes steps to cost is its own matter, and may differ.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, assert_never
+from typing import Final, NamedTuple, Protocol, TypeAlias, assert_never, runtime_checkable
 
 from arriero.core.events import CancelTarget, Event
 from arriero.core.ids import Time
 from arriero.core.plan import BatchPlan, Counted, SimulatedOutcome
 from arriero.core.request import Request
+from arriero.costmodel.change import CostChange
 from arriero.costmodel.models import TIME_MAX, CostModel, checked
 from arriero.scheduler.invariants import check_scheduler
 from arriero.scheduler.scheduler import Scheduler
+
+
+@runtime_checkable
+class PlanCost(Protocol):
+    """How long a step takes by its rows, their places and their lengths, of which a shape has the sums only."""
+
+    def plan_time(self, plan: BatchPlan) -> Time:
+        """The duration; never negative."""
+        ...
+
+
+Timer: TypeAlias = Callable[[BatchPlan], Time]
+"""The duration of a plan's rows."""
+
+
+def timer_of(cost: CostModel | PlanCost) -> Timer:
+    """How a cost is asked: by the rows themselves where it knows them."""
+    if isinstance(cost, PlanCost):
+        return cost.plan_time
+    return lambda plan: cost.step_time(plan.shape)
 
 
 class Answers(Protocol):
@@ -61,14 +85,23 @@ class Cancellation:
     at: Time
 
 
-Message: TypeAlias = Submission | Cancellation
+@dataclass(frozen=True, slots=True)
+class Recalibration:
+    """A change of what the scheduler takes steps to cost, posted at `at`; the clock goes on as before."""
+
+    change: CostChange
+    at: Time
+
+
+Message: TypeAlias = Submission | Cancellation | Recalibration
+_BOUNDARY_ORDER: Final = (Cancellation, Submission, Recalibration)
 
 
 class Inbox(Protocol):
     """Messages by the time at which they are due."""
 
     def due(self, now: Time) -> Sequence[Message]:
-        """Take what is due: cancels first, then submissions."""
+        """Take what is due: cancels first, then submissions, then changes of costs."""
         ...
 
     def next_at(self) -> Time | None:
@@ -106,12 +139,12 @@ class VirtualInbox:
         self._next = 0
 
     def due(self, now: Time) -> list[Message]:
-        """Take what is due: cancels first, then submissions."""
+        """Take what is due: cancels first, then submissions, then changes of costs."""
         start = self._next
         while self._next < len(self._messages) and self._messages[self._next].at <= now:
             self._next += 1
         taken = self._messages[start : self._next]
-        return sorted(taken, key=lambda message: isinstance(message, Submission))
+        return sorted(taken, key=lambda message: _BOUNDARY_ORDER.index(type(message)))
 
     def next_at(self) -> Time | None:
         """When the next message is due, or None."""
@@ -159,7 +192,7 @@ class Simulator:
 
     Attributes:
         scheduler: the object that serves as well.
-        cost: moves the clock.
+        cost: moves the clock; by the rows themselves where it is a `PlanCost`, else by their counts.
         answers: what the rows give.
         check: verify every invariant after every step.
         jumps: whether the steps that are equal to one of decode rows are taken in one with it; needs `NoAnswers`, and
@@ -191,7 +224,7 @@ class Simulator:
         Raises:
             TimeOverflow: the clock leaves its 64 bits.
         """
-        scheduler, now = self.scheduler, start_at
+        scheduler, now, time_of = self.scheduler, start_at, timer_of(self.cost)
         while True:
             messages = tuple(inbox.due(now))
             events = [event for message in messages for event in self._apply(message, now)]
@@ -200,7 +233,7 @@ class Simulator:
             if self.on_plan is not None:
                 self.on_plan(plan)
             began_at = now
-            outcome, ends = self._compute(plan, inbox, now)
+            outcome, ends = self._compute(plan, time_of, inbox, now)
             if outcome is not None:
                 now = ends[-1]
                 events.extend(scheduler.commit(outcome, now))
@@ -213,11 +246,13 @@ class Simulator:
                     return
                 now = next_at
 
-    def _compute(self, plan: BatchPlan, inbox: Inbox, now: Time) -> tuple[SimulatedOutcome | None, Sequence[Time]]:
+    def _compute(
+        self, plan: BatchPlan, time_of: Timer, inbox: Inbox, now: Time
+    ) -> tuple[SimulatedOutcome | None, Sequence[Time]]:
         """What a plan comes to, and when; None and nothing for a plan without rows."""
         if not plan.rows:
             return None, ()
-        duration = self.cost.step_time(plan.shape)
+        duration = time_of(plan)
         end = now + duration
         if end > TIME_MAX:
             checked(end)
@@ -237,6 +272,8 @@ class Simulator:
                 return self.scheduler.submit(request, now)
             case Cancellation(target):
                 return self.scheduler.cancel(target, now)
+            case Recalibration(change):
+                return self.scheduler.recalibrate(change, now)
             case _:
                 assert_never(message)
 

@@ -16,6 +16,7 @@ from arriero.backend.synthetic_memory import SyntheticMemory, SyntheticStore
 from arriero.backend.synthetic_sampler import SyntheticSampler
 from arriero.core.events import KvOp, SavedRun
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.core.request import Request
 from arriero.testing.faults import Fault
@@ -94,6 +95,9 @@ class ScriptedBackend:
         """A fresh sampler in numpy."""
         return SyntheticSampler(request, self._options.end_tokens)
 
+    def set_threads(self, threads: Threads) -> None:
+        """Nothing: a script has none."""
+
     def interrupt(self) -> None:
         """No call ever lasts; wrap it with a `BlockedCall` to have one."""
 
@@ -170,6 +174,12 @@ class FaultyBackend:
         for fault in self._faults:
             sampler = fault.sampler(request, sampler)
         return sampler
+
+    def set_threads(self, threads: Threads) -> None:
+        """Tell every fault, then the inner one."""
+        for fault in self._faults:
+            fault.set_threads(threads)
+        self._inner.set_threads(threads)
 
     def interrupt(self) -> None:
         """Interrupt the inner call and every fault that waits."""

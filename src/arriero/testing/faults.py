@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from arriero.backend.protocol import DecodeError, DecodeInterrupted, KvExhausted, ReuseSupport, TokenSampler
 from arriero.core.events import DropSequence, ForgetSaved, KvOp, SaveSequence, TrimSequence, harmed_sequence
 from arriero.core.ids import RequestId, SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.core.request import Request
 
@@ -42,6 +43,9 @@ class Fault:
         """The sampler of a request, or something in its place."""
         del request
         return sampler
+
+    def set_threads(self, threads: Threads) -> None:
+        """So many compute from now on."""
 
     def interrupt(self) -> None:
         """The backend was interrupted, from any thread."""

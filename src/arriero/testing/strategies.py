@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from arriero.core.events import DropSequence, KvOp, TrimSequence, harmed_sequence
 from arriero.core.ids import Epoch, RequestId, SequenceId, Time, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Sampled, SequenceFailure, StepOutcome
 from arriero.core.request import Request
+from arriero.costmodel.change import CostChange, GroupFactors
+from arriero.costmodel.passes import PassRules
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.reuse import ReuseRules
 from arriero.kv.sequence_ids import LowestFirst, PooledIds
@@ -23,10 +26,13 @@ from arriero.scheduler.draft import PrefillBudget
 from arriero.scheduler.holes import Closed, Holes
 from arriero.scheduler.planners import DecodeFirst, PhasesApart
 from arriero.scheduler.policies import FirstComeFirstServed, Policy
+from arriero.scheduler.preemption import SwapRule
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.rules import SchedulerLimits, SchedulerRules
 from arriero.scheduler.scheduler import Scheduler
 from arriero.scheduler.starts import Following, InOrder, ReuseFirst, Starts
+from arriero.scheduler.step_target import StepTarget
+from arriero.testing.costs import FUSED, calibrated
 
 Pick: TypeAlias = Callable[[int, int], int]
 """A number from the first to the second, both included; towards the first when an example is made simpler."""
@@ -37,7 +43,7 @@ NUM_TOKENS = 8
 END_TOKENS = frozenset({0, 1})
 
 
-class LastComeFirstServed:
+class LastComeFirstServed(FirstComeFirstServed):
     """The opposite of the shipped policy in both respects: a scheduler must obey its policy, whatever it says."""
 
     def rank(self, request: Request, arrival_number: int) -> tuple[int | float, ...]:
@@ -59,10 +65,13 @@ class SchedulerSetup:
         reuse_completed: as in `PooledIds`.
         max_chunk: the micro-batch of `PhasesApart`; None takes `DecodeFirst`.
         reversed_policy: `LastComeFirstServed` instead of the shipped policy.
+        policy: another policy than these two.
         num_retained: sequence ids on which nobody runs.
         reuse: with rules, followers wait or continuations start first, as they say; None: no prefix is reused.
         min_followed: rows that must be saved before a request waits for another one's prefix.
         holes: when a running request moves to a lower id.
+        swap: whether what a request has computed is kept when it yields; None: never.
+        swap_tokens: room for that.
     """
 
     layout: CellLayout
@@ -71,10 +80,13 @@ class SchedulerSetup:
     reuse_completed: bool = True
     max_chunk: int | None = None
     reversed_policy: bool = False
+    policy: Callable[[], Policy] | None = None
     num_retained: int = 0
     reuse: ReuseRules | None = None
     min_followed: int = 1
     holes: Holes | None = None
+    swap: SwapRule | None = None
+    swap_tokens: int = 0
 
     @property
     def num_running(self) -> int:
@@ -90,19 +102,20 @@ class SchedulerSetup:
 
     def new_scheduler(self) -> Scheduler:
         """A fresh scheduler."""
-        policy: Policy = LastComeFirstServed() if self.reversed_policy else FirstComeFirstServed()
+        usual = LastComeFirstServed if self.reversed_policy else FirstComeFirstServed
         starts = self._new_starts()
         return Scheduler(
-            kv=CellManager(self.layout, self.new_ids(), reuse=self.reuse),
+            kv=CellManager(self.layout, self.new_ids(), reuse=self.reuse, swap_tokens=self.swap_tokens),
             planner=DecodeFirst(starts)
             if self.max_chunk is None
             else PhasesApart(max_chunk=self.max_chunk, starts=starts),
-            policy=policy,
+            policy=(self.policy or usual)(),
             limits=self.limits,
             rules=SchedulerRules(
                 start=AtMost(self.num_running) if self.num_retained else Continuous(),
                 reuse=self.reuse,
                 holes=self.holes,
+                swap=self.swap,
             ),
         )
 
@@ -130,6 +143,11 @@ def pick_layout(pick: Pick) -> CellLayout:
     )
 
 
+def pick_swap_rule(pick: Pick) -> SwapRule:
+    """Rules that swap always, mostly or seldom; whole numbers, so that they can be compared exactly."""
+    return SwapRule(row_time=pick(1, 3), answer_row_time=pick(1, 6), token_time=pick(0, 1), swap_time=pick(0, 6))
+
+
 def pick_setup(pick: Pick) -> SchedulerSetup:
     """Every shipped planner, layout and supply of ids, with random caps."""
     layout = pick_layout(pick)
@@ -144,6 +162,8 @@ def pick_setup(pick: Pick) -> SchedulerSetup:
         reuse_completed=bool(pick(0, 1)),
         max_chunk=pick(3, 8) if pick(0, 1) else None,
         reversed_policy=pick(0, 3) == 3,
+        swap=pick_swap_rule(pick) if pick(0, 2) else None,
+        swap_tokens=pick(0, 40),
     )
 
 
@@ -164,8 +184,28 @@ def pick_reuse(pick: Pick, *, exact: bool) -> ReuseRules:
     )
 
 
+def pick_target(pick: Pick, layout: CellLayout) -> StepTarget | None:
+    """None, or a target that cuts prompts to anything from their least rows to all that they are."""
+    if not pick(0, 2):
+        return None
+    rules = PassRules(micro_batch=pick(3, 16), unified=layout.unified, stream_cells=layout.sequence_limit)
+    cost = calibrated(FUSED, rules=rules, spread=pick(0, 2) / 10)
+    return StepTarget(limit=pick(4_000, 60_000), cost=cost, least_rows=pick(3, 6))
+
+
+def pick_change(pick: Pick) -> CostChange:
+    """Anything from half of the calibrated costs to twice as much, or as they were."""
+    factors = [2.0 ** (pick(-10, 10) / 10) for _ in range(4)]
+    return CostChange(
+        threads=Threads(1, 1),
+        factors=(GroupFactors(1, *factors[:3]),) if pick(0, 4) else (),
+        host=factors[3],
+        spread=pick(0, 20) / 100,
+    )
+
+
 def pick_reuse_setup(pick: Pick) -> SchedulerSetup:
-    """As `pick_setup`, with prefix reuse by any rules, ids for retained runs, and holes that are closed."""
+    """As `pick_setup`, with prefix reuse by any rules, ids for retained runs, closed holes and a target."""
     setup = pick_setup(pick)
     num_retained = pick(0, 3)
     is_separate = not setup.layout.unified
@@ -179,6 +219,7 @@ def pick_reuse_setup(pick: Pick) -> SchedulerSetup:
         reuse=pick_reuse(pick, exact=setup.max_chunk is not None),
         min_followed=pick(1, 6),
         holes=Closed(token_cost=0, move_cost=pick(0, 4000)) if is_separate and pick(0, 1) else None,
+        limits=replace(setup.limits, budget=replace(setup.limits.budget, within=pick_target(pick, setup.layout))),
     )
 
 

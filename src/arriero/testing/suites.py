@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from arriero.backend.protocol import Backend
 from arriero.core.events import DropSequence, TrimSequence
 from arriero.core.ids import SequenceId, TokenId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request, SamplingParams
 from arriero.testing.suite_memory import MEMORY_CHECKS
@@ -159,6 +160,20 @@ def an_interrupt_without_a_call_does_nothing(backend: Backend) -> None:
     assert backend.decode([DecodeRow(request, FIRST, 4, 20)]).shape[0] == 1
 
 
+def threads_may_change_between_calls(backend: Backend) -> None:
+    """A sequence goes on where it was, whoever computes."""
+    request = request_of(tokens_of(6))
+    said = answer(backend, request, FIRST, 3)
+    assert backend.apply(DropSequence(FIRST))
+    backend.set_threads(Threads(2, 2))
+    backend.decode([chunk(request, FIRST)])
+    backend.set_threads(Threads(1, 2))
+    assert int(backend.decode([DecodeRow(request, FIRST, 6, said[0])])[0].argmax()) == said[1]
+    backend.set_threads(Threads(1, 1))
+    assert int(backend.decode([DecodeRow(request, FIRST, 7, said[1])])[0].argmax()) == said[2]
+    assert backend.positions(FIRST) == (0, 7)
+
+
 def draws(backend: Backend, request: Request, row: NDArray[np.float32], *, ban_end_tokens: bool = False) -> list[int]:
     """Tokens that a fresh sampler chooses one after another from one and the same row."""
     sampler = backend.sampler(request)
@@ -226,6 +241,7 @@ BACKEND_CHECKS: Final[tuple[BackendCheck, ...]] = (
     empty_rows_are_skipped,
     a_full_memory_refuses_and_can_be_repaired,
     an_interrupt_without_a_call_does_nothing,
+    threads_may_change_between_calls,
     a_seed_repeats_a_sampled_answer,
     banned_end_tokens_are_never_chosen,
     penalties_count_the_prompt,

@@ -228,6 +228,42 @@ def a_move_keeps_everything(make: MakeKv) -> None:
     adds_up(kv)
 
 
+def what_yields_is_kept_for_its_request_alone(make: MakeKv) -> None:
+    """Nobody finds it, no clearing erases it, and its request gets it back; or nothing is kept at all."""
+    kv = make()
+    sequence_id = admit(kv, 1, PROMPT)
+    kept = kv.swaps.save(RequestId(1), sequence_id, len(PROMPT))
+    kv.release(sequence_id, ReleaseCause.PREEMPTED, 0)
+    kv.clear_retained(EvictionCause.ERASED)
+    kv.take_ops()
+    expected = len(PROMPT) if kept else 0
+    assert kv.swaps.length(RequestId(1)) == kv.usage().swapped_tokens == expected
+    assert not kept or kv.lookup(PROMPT, "a", len(PROMPT)).num_tokens == 0
+    assert kv.swaps.length(RequestId(2)) == 0
+    adds_up(kv)
+    started = kv.start(RequestId(1), len(PROMPT) + 1, 0, kv.lookup(PROMPT, "a", len(PROMPT)))
+    assert isinstance(started, Started)
+    assert started.num_swapped_in == expected
+    assert kv.swaps.length(RequestId(1)) == kv.usage().swapped_tokens == 0
+    assert kv.usage().held_tokens == len(PROMPT) + 1
+    adds_up(kv)
+
+
+def what_is_kept_goes_with_its_request(make: MakeKv) -> None:
+    """Whoever forgets twice, or what never was, changes nothing."""
+    kv = make()
+    sequence_id = admit(kv, 1, PROMPT)
+    kept = kv.swaps.save(RequestId(1), sequence_id, len(PROMPT))
+    kv.release(sequence_id, ReleaseCause.PREEMPTED, 0)
+    kv.take_ops()
+    kv.swaps.forget(RequestId(2))
+    kv.swaps.forget(RequestId(1))
+    assert len(kv.take_ops()) == int(kept)
+    kv.swaps.forget(RequestId(1))
+    assert (kv.take_ops(), kv.usage().swapped_tokens) == ((), 0)
+    adds_up(kv)
+
+
 def ops_are_handed_out_once(make: MakeKv) -> None:
     """Whatever was ordered."""
     kv = make()
@@ -273,6 +309,8 @@ KV_CHECKS: Final[tuple[KvCheck, ...]] = (
     what_is_kept_never_keeps_a_request_out,
     a_clearing_leaves_no_run,
     a_move_keeps_everything,
+    what_yields_is_kept_for_its_request_alone,
+    what_is_kept_goes_with_its_request,
     ops_are_handed_out_once,
     a_sequence_that_nobody_holds_is_refused,
 )

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from arriero.core.errors import BadWorkload
+from arriero.core.request import LEAST_URGENT, MOST_URGENT
 from arriero.workload.records import COUNT_MAX, WorkloadRecord
 
 KEY: Final = "arriero"
@@ -31,6 +32,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         client: the client of a closed loop that sends it, from 0.
         follows: the request whose end it waits for; None for one that arrives by the clock.
         think_time_us: from that end to this arrival; only with `follows`.
+        priority: smaller goes first; what it is worth is the policy's matter.
+        tenant: who pays for it in a fair share.
     """
 
     session_id: _Name | None = None
@@ -39,6 +42,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     client: _Count | None = None
     follows: _Name | None = None
     think_time_us: _Count | None = None
+    priority: Annotated[int, Meta(ge=MOST_URGENT, le=LEAST_URGENT)] = 0
+    tenant: _Name | None = None
 
     def __post_init__(self) -> None:
         """Refuse half of a pair.

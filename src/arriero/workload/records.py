@@ -37,7 +37,7 @@ class WorkloadRecord(msgspec.Struct, frozen=True, kw_only=True):
         workload_class: a label.
         prompt_tokens: the prompt itself; None if only its length is known, which is not the same as an empty prompt.
         prefix_group: a label of prompts that are said to share a beginning.
-        deadline_us: a note; nothing obeys it.
+        deadline_us: when its answer is wanted, from its arrival on; a note that only the policy `deadline` looks at.
         metadata: anything that JSON can say; see `notes.py` for what arriero's own generators put there.
     """
 

@@ -12,6 +12,7 @@ from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.core.errors import ConfigError, InvariantViolation
 from arriero.core.events import DropSequence, KvOp, TrimSequence
 from arriero.core.ids import SequenceId
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request
 from arriero.testing.fakes import FaultyBackend
@@ -54,6 +55,18 @@ def prompt_on(backend: Backend, sequence_id: int, length: int) -> Request:
 
 def row_on(request: Request, sequence_id: int, token: int = 9) -> Row:
     return DecodeRow(request, SequenceId(sequence_id), len(request.prompt), token)
+
+
+def test_threads_are_those_of_the_inner_one() -> None:
+    class Told(FaultyBackend):
+        threads: Threads | None = None
+
+        def set_threads(self, threads: Threads) -> None:
+            self.threads = threads
+
+    inner = Told(SyntheticBackend(SyntheticOptions(num_sequences=8, num_rows=32, micro_batch=32, num_cells=8 * 64)))
+    CanonicalRows(inner, multiple=4, num_sequences=5).set_threads(Threads(1, 2))
+    assert inner.threads == Threads(1, 2)
 
 
 def test_limits_leave_room_for_idle_rows() -> None:

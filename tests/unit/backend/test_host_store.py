@@ -191,3 +191,22 @@ def test_a_run_whose_tokens_nobody_told_gets_no_file(make_store: MakeStore, tmp_
     assert store.flush(LIMIT_S)
     assert files(tmp_path) == 0
     assert loads(store, 1)
+
+
+def test_what_a_preempted_request_has_computed_gets_no_file_and_stays_in_memory(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    store = make_store(2 * SIZE)
+    private = SaveSequence(SequenceId(0), SavedKey(1), 3)
+    assert store.make_room(SIZE)
+    assert store.keep(private, payload_of(1))
+    assert save(store, 2)
+    assert store.flush(LIMIT_S)
+    assert files(tmp_path) == 1
+    assert save(store, 3), "the one with a file leaves memory"
+    assert store.flush(LIMIT_S)
+    assert loads(store, 1)
+    assert (store.counts.loaded, store.counts.loaded_from_disk) == (1, 0)
+    store.forget(SavedKey(1))
+    assert store.load(SavedKey(1)) is None
+    assert store.num_bytes == SIZE

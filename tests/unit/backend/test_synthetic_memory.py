@@ -123,6 +123,15 @@ def test_a_store_survives_its_backend_under_new_keys() -> None:
     assert after.tokens(SECOND) == list(PROMPT[:5])
 
 
+def test_what_a_preempted_request_has_computed_does_not_survive_its_backend() -> None:
+    store = SyntheticStore()
+    memory = memory_of(store=store)
+    assert memory.apply(SaveSequence(FIRST, KEY, 12))
+    assert memory.apply(SaveSequence(FIRST, OTHER, 5, "other", PROMPT[:5]))
+    assert [run.scope for run in store.saved_runs()] == ["other"]
+    assert store.num_tokens == 5
+
+
 def test_a_corrupt_run_is_refused_and_forgotten() -> None:
     store = SyntheticStore()
     memory = memory_of(store=store)

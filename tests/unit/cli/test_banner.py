@@ -125,3 +125,15 @@ def test_who_shares_prefixes_is_told(loaded: LoadedModel, settings: dict[str, ob
     out = io.StringIO()
     tell(banner_for(loaded, **settings), out)
     assert told in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "up to 64 more requests; the next gets 503"),
+        ({"backlog": 8, "queue_timeout": 2.5}, "up to 8 more requests, for 2.5 s; the next gets 503"),
+        ({"backlog_tokens": 20_000}, "up to 64 more requests with 20,000 prompt tokens; the next gets 503"),
+    ],
+)
+def test_who_may_wait_is_told(loaded: LoadedModel, settings: dict[str, object], told: str) -> None:
+    assert banner_for(loaded, **settings).sizes()["waiting"] == told

@@ -21,6 +21,11 @@ def test_nothing_given_is_every_gate_in_both_placements() -> None:
     assert read_arguments([]).placements == (PlacementKind.DEDICATED, PlacementKind.SHARED)
 
 
+def test_interrupts_are_off_unless_asked_for() -> None:
+    assert read_arguments(["--interrupt"]).interrupt
+    assert not read_arguments([]).interrupt
+
+
 def test_gates_are_named_in_any_case() -> None:
     args = read_arguments(["g1", "G44", "--json", "gates.json", "--placement", "shared", "--threads", "2"])
     assert args.names == ("G1", "G44")

@@ -6,10 +6,12 @@ import pytest
 
 from arriero.backend.protocol import ReuseSupport
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
-from arriero.cli.loading import engine_options, load_model, no_reuse, reuse_rules
-from arriero.core.config import BackendKind, CacheScope, KvLayout, SessionReuse
+from arriero.cli.loading import engine_options, load_model, no_reuse, reuse_rules, swap_tokens
+from arriero.core.config import BackendKind, CacheScope, KvLayout, PreemptKind, SessionReuse
 from arriero.core.config_rules import resolve
+from arriero.core.errors import ConfigError
 from arriero.kv.reuse import ReuseRules
+from arriero.scheduler.policy_spec import PolicySpec
 from arriero.testing.fakes import FaultyBackend
 from arriero.testing.faults import Uncuttable
 
@@ -68,3 +70,54 @@ def test_a_model_is_loaded_with_an_id_for_each_retained_run() -> None:
     loaded = load_model(resolve({"backend": BackendKind.SYNTHETIC, "kv": KvLayout.UNIFIED, "retained": 5}))
     assert loaded.backend.limits.num_sequences == 13
     loaded.close()
+
+
+def test_room_for_preempted_requests_is_that_for_runs_or_where_there_is_none_a_room_of_its_own() -> None:
+    gib = 1 << 20  # tokens, of 1,024 bytes each
+    cases: list[tuple[dict[str, object], int, int]] = [
+        ({}, gib, gib),
+        ({"kv": KvLayout.UNIFIED}, 0, gib),
+        ({"reuse": False}, 0, gib),
+        ({"cache_ram": 3}, 3 * 1024, 3 * 1024),
+        ({"cache_ram": 0}, 0, 0),
+        ({"preempt": PreemptKind.RECOMPUTE}, gib, 0),
+        ({"preempt": PreemptKind.RECOMPUTE, "kv": KvLayout.UNIFIED}, 0, 0),
+    ]
+    for settings, for_runs, for_swaps in cases:
+        config = resolve(settings)
+        assert swap_tokens(config, ALL) == for_swaps
+        assert swap_tokens(config, replace(ALL, save=False)) == 0
+        if config.reuse:
+            assert reuse_rules(config, ALL).host_tokens == for_runs
+
+
+def test_the_formula_has_a_store_for_preempted_requests_only() -> None:
+    config = resolve({"backend": BackendKind.SYNTHETIC})
+    loaded = load_model(config)
+    options = engine_options(config, loaded.backend)
+    assert options.swap is not None
+    assert options.swap_tokens > config.ctx_size
+    assert options.reuse is not None
+    assert options.reuse.host_tokens == 0
+    loaded.close()
+    config = resolve({"backend": BackendKind.SYNTHETIC, "preempt": PreemptKind.RECOMPUTE})
+    assert engine_options(config, load_model(config).backend).swap is None
+
+
+def test_a_swap_that_has_nowhere_to_go_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigError, match=r"--preempt swap: .* use --cache-ram 1 or more"):
+        resolve({"preempt": PreemptKind.SWAP, "cache_ram": 0})
+    assert resolve({"preempt": PreemptKind.SWAP, "reuse": False}).swap_mib > 0
+
+
+def test_the_engine_gets_the_policy_of_the_flags_with_its_ageing_in_microseconds() -> None:
+    backend = SyntheticBackend(SyntheticOptions())
+    assert engine_options(resolve({}), backend).policy == PolicySpec()
+    found = engine_options(resolve({"policy": "priority", "ageing": 2.5}), backend).policy
+    assert found == PolicySpec(word="priority", ageing=2_500_000)
+
+
+def test_a_policy_that_cannot_be_had_is_told_before_a_model_is_loaded() -> None:
+    config = resolve({"policy": "no_such_module:Order", "model": "/no/such/model.gguf"})
+    with pytest.raises(ConfigError, match="policy no_such_module:Order: there is no module no_such_module"):
+        load_model(config)

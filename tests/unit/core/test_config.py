@@ -17,6 +17,7 @@ from arriero.core.config import (
     KvLayout,
     KvType,
     PlacementKind,
+    PolicyWord,
     ServeConfig,
     SessionReuse,
 )
@@ -28,6 +29,7 @@ from arriero.core.option_kinds import (
     Cap,
     Numbers,
     Real,
+    RealCap,
     Switch,
     Text,
     Texts,
@@ -35,6 +37,7 @@ from arriero.core.option_kinds import (
     Threads,
     Whole,
     Word,
+    WordOrClass,
 )
 
 WORDS = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=12)
@@ -46,10 +49,12 @@ VALUES: dict[type[object], Callable[[Any], st.SearchStrategy[object]]] = {
     Cap: lambda _: st.integers(1, 10**9),
     Bytes: lambda kind: st.integers(kind.minimum, 10**12),
     Real: lambda kind: st.floats(kind.minimum, 1e6, allow_nan=False),
+    RealCap: lambda _: st.floats(1e-3, 1e6),
     Switch: lambda _: st.booleans(),
     Text: lambda _: WORDS,
     Texts: lambda _: st.lists(WORDS, min_size=1, max_size=3).map(tuple),
     Word: lambda kind: st.sampled_from(list(kind.words)),
+    WordOrClass: lambda kind: st.sampled_from([*(word.value for word in kind.words), "my.module:Class"]),
     ThreadCounts: lambda _: st.builds(Threads, st.integers(1, 512), st.integers(1, 512)),
     Numbers: lambda _: st.lists(st.integers(0, 300), min_size=1, max_size=4).map(tuple),
 }
@@ -86,7 +91,7 @@ def test_every_field_is_an_option_with_a_sentence_a_range_and_a_good_default() -
 
 
 def test_every_number_has_a_unit() -> None:
-    counted = [o for o in OPTIONS if isinstance(o.spec.kind, Whole | Cap | Bytes | Real | ThreadCounts)]
+    counted = [o for o in OPTIONS if isinstance(o.spec.kind, Whole | Cap | Bytes | Real | RealCap | ThreadCounts)]
     assert [option.name for option in counted if not option.spec.unit] == ["port"]
 
 
@@ -136,6 +141,9 @@ def test_exact_mode_turns_flash_attention_off() -> None:
             "--no-reuse keeps nothing",
         ),
         ({"engine_cpus": (0,), "placement": PlacementKind.SHARED}, "--engine-cpus:", "use --placement dedicated"),
+        ({"ageing": 5.0}, "--ageing 5:", "add --policy priority, or leave out --ageing"),
+        ({"key_requests": 4}, "--key-requests 4:", "add --api-key, or use --backlog"),
+        ({"key_tokens": 400}, "--key-tokens 400:", "add --api-key, or use --backlog"),
         ({"ssl_keyfile": "k"}, "--ssl-keyfile:", "add --ssl-certfile FILE"),
         ({"ssl_certfile": "c"}, "--ssl-certfile:", "add --ssl-keyfile FILE"),
     ],
@@ -219,3 +227,18 @@ def test_settled_is_what_holds(layout: KvLayout, reuse: bool, sequences: int) ->
     assert None not in {settled.retained, settled.retained_ttl, settled.cache_ram}
     assert (settled.sequence_ids, settled.host_mib) == (config.sequence_ids, config.host_mib)
     check(settled)
+
+
+def test_a_limit_that_is_off_is_written_as_zero() -> None:
+    for option in OPTIONS:
+        if isinstance(option.spec.kind, Cap | RealCap):
+            assert option.default is None
+            assert option.spec.kind.parse("0") is None
+            assert option.spec.kind.accept(0) is None
+            assert option.shown_default.startswith("0"), option.name
+
+
+def test_key_limits_and_ageing_go_with_what_they_limit() -> None:
+    resolve({"api_key": ("k",), "key_requests": 4, "key_tokens": 400})
+    resolve({"policy": PolicyWord.PRIORITY.value, "ageing": 5.0})
+    resolve({"policy": "my.module:Class", "ageing": 5.0})

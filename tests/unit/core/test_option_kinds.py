@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arriero.core.choices import PolicyWord
 from arriero.core.option import plain, text
 from arriero.core.option_kinds import (
     BadValue,
@@ -12,11 +13,13 @@ from arriero.core.option_kinds import (
     Kind,
     Numbers,
     Real,
+    RealCap,
     Switch,
     Text,
     Texts,
     ThreadCounts,
     Whole,
+    WordOrClass,
 )
 
 
@@ -31,6 +34,10 @@ from arriero.core.option_kinds import (
         (Bytes(1024), "2M", 2 << 20),
         (Bytes(1024), "1G", 1 << 30),
         (Real(), "0.5", 0.5),
+        (RealCap("S"), "0", None),
+        (RealCap("S"), "2.5", 2.5),
+        (WordOrClass(PolicyWord), " FCFS ", "fcfs"),
+        (WordOrClass(PolicyWord), "my.orders:Mine", "my.orders:Mine"),
         (Switch(), "Yes", True),
         (Switch(), "off", False),
         (Numbers(), "0,2-4", (0, 2, 3, 4)),
@@ -57,6 +64,11 @@ def test_text_is_read(kind: Kind, written: str, value: object) -> None:
         (Real(), "-1", "use 0 or more"),
         (Real(), "nan", "not a finite number"),
         (Real(0, 1), "1.5", "too high; use 1 or less"),
+        (RealCap("S"), "-0.1", "too low; use 0 or more"),
+        (WordOrClass(PolicyWord), "lifo", "use fcfs or priority"),
+        (WordOrClass(PolicyWord), "my-orders:Mine", "or a class of yours as MODULE:CLASS"),
+        (WordOrClass(PolicyWord), "orders:", "or a class of yours as MODULE:CLASS"),
+        (WordOrClass(PolicyWord), ":Mine", "or a class of yours as MODULE:CLASS"),
         (Switch(), "maybe", "neither on nor off"),
         (Text("FILE"), "  ", "empty; give a value or leave it out"),
         (ThreadCounts(), "1,2,3", "more than two numbers"),

@@ -1,15 +1,19 @@
 """Engines that keep a journal, for tests of what comes of it."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from arriero.backend.protocol import Backend
 from arriero.engine.engine import Engine
 from arriero.engine.journal import Journal
 from arriero.engine.observer import Observer, StepRecord
 from arriero.engine.options import EngineOptions
+from arriero.metrics.explain_shares import Shares
 from arriero.record.journal import JournalLines, JournalStep
+from arriero.record.journal_reader import read_lines
+from arriero.record.journal_schema import StartRecord
 from arriero.record.lines import LineWriter, Render
+from arriero.report.explain_journal import ExplainedRun, JournalFold, shares_of
 from tests.unit.engine.driving import StepLog
 
 
@@ -67,6 +71,17 @@ class AtEachStep(StepLog):
 
     def on_step(self, record: StepRecord) -> None:
         self._act(record)
+
+
+def explained(lines: Iterable[bytes], shares: Shares | None = None) -> ExplainedRun:
+    """The requests of a journal of one run; `shares` divide its steps, or what the journal says of costs."""
+    records = (line.record for line in read_lines(lines))
+    start = next(records)
+    assert isinstance(start, StartRecord)
+    fold = JournalFold(start.time_line, shares_of(start) if shares is None else shares)
+    for record in records:
+        fold.follow(record)
+    return fold.explained("live")
 
 
 def _cancel_nobody(request_id: int) -> None:

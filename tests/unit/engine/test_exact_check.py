@@ -12,6 +12,7 @@ from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.backend.synthetic_memory import SyntheticStore
 from arriero.core.errors import ConfigError
 from arriero.core.events import CopySequence, KvOp, TrimSequence
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.engine.exact_check import ExactShapes, check_exact, open_exact
 from arriero.testing.fakes import FaultyBackend
@@ -78,6 +79,19 @@ class CopiesBadly(FaultyBackend):
         return super().decode(rows) + np.float32(self.copied)
 
 
+class HeedsThreads(FaultyBackend):
+    """Who computes changes a bit."""
+
+    now = Threads(1, 1)
+
+    def set_threads(self, threads: Threads) -> None:
+        self.now = threads
+        super().set_threads(threads)
+
+    def decode(self, rows: Sequence[Row]) -> NDArray[np.float32]:
+        return super().decode(rows) + np.float32(0.25 * (self.now.prefill == 2))
+
+
 class NeverTrims(FaultyBackend):
     def apply(self, op: KvOp) -> bool:
         return not isinstance(op, TrimSequence) and super().apply(op)
@@ -110,6 +124,16 @@ def test_the_shape_that_differs_is_named() -> None:
     assert chunk.differing[0].largest == pytest.approx(0.5)
     copy = check_exact(CopiesBadly(synthetic()), SHAPES)
     assert copy.differing[0].shape == "a prefix of 11 tokens copied"
+
+
+def test_numbers_of_threads_are_compared_where_they_will_come_in_turns() -> None:
+    backend = HeedsThreads(synthetic())
+    assert check_exact(backend, SHAPES).differing == ()
+    assert check_exact(backend, ExactShapes(threads=(4,))).differing == ()
+    (differing,) = check_exact(backend, ExactShapes(threads=(1, 2, 4)), fail_fast=False).differing
+    assert differing.shape == "a request computed with 2 of 4 threads (--adapt-threads)"
+    assert differing.largest == 0.25
+    assert backend.now == Threads(4, 4), "as it was configured"
 
 
 def test_the_caps_own_chunk_is_compared() -> None:

@@ -54,6 +54,21 @@ def test_a_prompt_is_foreseen_until_its_request_ends() -> None:
     assert user.kv.foreseen((*SYSTEM[:20], 1), "a", 20) == 0
 
 
+def test_the_leader_is_the_sequence_that_computes_what_is_foreseen_and_of_several_the_first() -> None:
+    user = CellUser()
+    assert user.kv.leader((*SYSTEM, 1), "a", 40) is None
+    user.ask(9, 9)
+    user.ask(*SYSTEM, 5)
+    user.ask(*SYSTEM, 6)
+    assert user.kv.leader((*SYSTEM, 1), "a", 40) == S1
+    assert user.kv.leader((*SYSTEM, 6, 1), "a", 41) == S2
+    assert user.kv.leader((*SYSTEM, 1), "b", 40) is None
+    user.end(1, ReleaseCause.CANCELLED, keeps=False)
+    assert user.kv.leader((*SYSTEM, 1), "a", 40) == S2
+    user.kv.publish(S2, 41)
+    assert user.kv.leader((*SYSTEM, 1), "a", 40) is None, "it is there"
+
+
 def test_a_leader_that_is_cancelled_leaves_what_it_has_computed() -> None:
     user = CellUser()
     user.ask(*SYSTEM)

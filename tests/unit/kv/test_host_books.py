@@ -151,3 +151,60 @@ def test_check_finds_books_that_do_not_add_up() -> None:
     store.books._num_tokens = 1
     with pytest.raises(InvariantViolation, match="saved tokens do not add up"):
         store.books.check()
+
+
+# ── room that is no run's ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SharedStore(Store):
+    """Books with room for runs and room for what is reserved."""
+
+    def __init__(self, room: int, swap_room: int) -> None:
+        super().__init__(room)
+        self.books = HostBooks(room, self.ops, self.counts, swap_room=swap_room)
+
+    def reserve(self, length: int) -> SavedKey | None:
+        key = self.books.reserve(length)
+        self.books.check()
+        return key
+
+
+def test_reserved_room_is_taken_from_the_runs_and_given_back_to_them() -> None:
+    store = SharedStore(6, 6)
+    for each in (1, 2, 3):
+        store.save(each, each)
+    assert store.reserve(3) == 4
+    assert (store.keys, store.books.room, store.books.num_reserved) == ([3], 3, 3)
+    assert not store.books.has_room(4)
+    store.books.give_back(3)
+    assert store.books.has_room(6)
+
+
+def test_each_has_a_room_of_its_own_and_both_together_the_larger_one() -> None:
+    store = SharedStore(4, 8)
+    assert store.save(1, 2, 3, 4)
+    assert store.reserve(4) is not None
+    assert store.keys == [1], "both fit"
+    assert store.reserve(1) is not None
+    assert store.keys == []
+    assert store.reserve(4) is None
+    assert store.save(5, 6, 7)
+    assert not store.save(5, 6, 7, 8)
+
+
+def test_without_room_for_it_nothing_is_reserved_and_nobody_goes() -> None:
+    store = SharedStore(6, 2)
+    store.save(1, 2, 3, 4, 5, 6)
+    assert store.reserve(3) is None
+    assert store.keys == [1]
+    assert SharedStore(6, 0).reserve(1) is None
+
+
+def test_a_leased_run_does_not_go_for_what_is_reserved() -> None:
+    store = SharedStore(6, 6)
+    store.save(1, 2, 3, 4)
+    store.save(5, 6)
+    store.books.lease(SavedKey(1))
+    assert store.reserve(3) is None
+    assert store.reserve(2) is not None
+    assert store.keys == [1]

@@ -6,7 +6,8 @@ from arriero.core.ids import SequenceId
 from arriero.core.option_kinds import Threads
 from arriero.costmodel.calibrated import Outside, StepKind
 from arriero.costmodel.passes import Stretch
-from arriero.lab.calibration import Calibration, calibrate, rules_of
+from arriero.engine.pass_rules import rules_of
+from arriero.lab.calibration import Calibration, calibrate
 from tests.unit.lab.stands import BASE_S, ROW_S, Stopwatch, synthetic
 
 

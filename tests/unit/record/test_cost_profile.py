@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from arriero.core.errors import ConfigError, DataError
@@ -118,3 +119,19 @@ def test_differences_name_both_sides() -> None:
 def test_the_schema_stands_in_the_file() -> None:
     assert isinstance(PROFILE, CostProfile)
     assert json.loads(encode_cost_profile(PROFILE))["schema_version"] == "arriero-cost-profile-v1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "spread"),
+    [
+        ({}, 0.0),  # only decode steps
+        ({"kind": StepKind.MIXED, "p90": 0.12}, 0.12),
+        ({"kind": StepKind.MIXED, "p90": 0.12, "threads": 2}, 0.12),
+        ({"kind": StepKind.MIXED, "p90": 0.12, "held_out": False}, 0.0),
+        ({"kind": StepKind.MIXED, "p90": 3.0}, 0.5),
+    ],
+)
+def test_errors_of_new_mixed_shapes_are_what_a_promise_allows_for(changes: dict[str, Any], spread: float) -> None:
+    residuals = msgspec.structs.replace(RESIDUALS, **changes)
+    profile = msgspec.structs.replace(PROFILE, residuals=(residuals,))
+    assert cost_of(profile, threads=Threads(1, residuals.threads)).spread == spread

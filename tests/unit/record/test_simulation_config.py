@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from arriero.core.errors import DataError
@@ -72,6 +73,13 @@ def test_blocks_and_a_generator_with_seeds(tmp_path: Path) -> None:
         ("sequences = 4", "sequences = true", "limits.sequences"),
         ("base_us = 4000", "base_us = -1", "cost.base_us"),
         ("base_us = 4000", "base_us = inf", "cost.base_us"),
+        ("base_us = 4000", "", "cost"),
+        ("base_us = 4000", 'base_us = 4000\nprofile = "p.json"', "cost"),
+        ("base_us = 4000", 'profile = "p.json"\nprefill_row_us = 3', "cost"),
+        ("base_us = 4000", "base_us = 4000\nthreads = [1, 2]", "cost"),
+        ("base_us = 4000", 'profile = "p.json"\nthreads = [1, 2, 3]', "cost.threads"),
+        ("rows = 512", "rows = 512\nitl_target_ms = 100", "limits.itl_target_ms"),
+        ("rows = 512", "rows = 512\nitl_target_ms = 0", "limits.itl_target_ms"),
         ('path = "chat.jsonl"', "", "workload"),
         ('path = "chat.jsonl"', 'path = "a"\ngenerator = "b"', "workload"),
         ('path = "chat.jsonl"', 'generator = "b"\nmanifest_path = "c"', "workload.manifest_path"),
@@ -96,3 +104,35 @@ def test_layout_and_reuse_decide_how_many_positions_a_sequence_has(tmp_path: Pat
     assert (unified.retained, unified.limit_of(4)) == (56, 4096)
     assert Cells(num_cells=4096).retained == 0
     assert Cells(num_cells=4096, layout="separate", reuse=Reuse()).retained == 0
+
+
+@pytest.mark.parametrize(
+    ("new", "field", "says"),
+    [
+        ('policy = "fifo"', "policy", "is none of fcfs, priority, shortest-prefill, deadline, fair-share, longest"),
+        ('policy = "orders:"', "policy", "no module:Class"),
+        ('policy = "fair-share"\nplanner = "arrival-order"', "policy", 'fair-share goes with planner = "decode-first"'),
+        ('policy = "longest-match"', "policy", "set kv.reuse, or kv.prefix_cache of blocks"),
+        ("ageing_us = 5", "ageing_us", "goes with the policies priority, shortest-prefill and deadline"),
+        ('policy = "fair-share"\nageing_us = 5', "ageing_us", "take it out"),
+        ('policy = "priority"\nageing_us = -1', "ageing_us", ""),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused_with_the_remedy(tmp_path: Path, new: str, field: str, says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_simulation_config(written(tmp_path, f"{new}\n{SMALLEST}"))
+    assert caught.value.field == field
+    assert says in str(caught.value)
+
+
+def test_ageing_is_ten_seconds_unless_it_is_said_and_stands_in_results_only_then(tmp_path: Path) -> None:
+    usual = read_simulation_config(written(tmp_path, f'policy = "priority"\n{SMALLEST}'))
+    assert usual.ageing == 10_000_000
+    assert "ageing_us" not in msgspec.to_builtins(usual)
+    other = read_simulation_config(written(tmp_path, f'policy = "deadline"\nageing_us = 7\n{SMALLEST}'))
+    assert (other.ageing, msgspec.to_builtins(other)["ageing_us"]) == (7, 7)
+
+
+@pytest.mark.parametrize("policy", ["mine:Order", "a.b_c.d:Order", "fair-share"])
+def test_other_policies_are_named_by_their_word_or_their_class(tmp_path: Path, policy: str) -> None:
+    assert read_simulation_config(written(tmp_path, f'policy = "{policy}"\n{SMALLEST}')).policy == policy

@@ -2,14 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest, QueueFull
+from arriero.core.errors import ConfigError, ContextTooLong, InvalidRequest
 from arriero.core.ids import RequestId
 from arriero.core.request import Request
 from arriero.scheduler.admission import (
     AllSlotsFree,
     AtMost,
-    Backlog,
-    BacklogCounts,
     Continuous,
     OneAtATime,
     StartRule,
@@ -37,28 +35,6 @@ def test_an_empty_request_names_the_field(prompt: int, output: int, field: str) 
     with pytest.raises(InvalidRequest) as caught:
         check_fits(request(prompt, output), 100)
     assert caught.value.field == field
-
-
-@given(st.lists(st.booleans(), max_size=60), st.none() | st.integers(0, 5))
-def test_the_backlog_counts_what_a_number_would_count(moves: list[bool], limit: int | None) -> None:
-    backlog = Backlog(limit)
-    inside = peak = accepted = refused = 0
-    for enters in moves:
-        if enters and (limit is None or inside < limit):
-            backlog.enter()
-            inside, accepted = inside + 1, accepted + 1
-            peak = max(peak, inside)
-        elif enters:
-            with pytest.raises(QueueFull, match=f"{inside} requests"):
-                backlog.enter()
-            refused += 1
-        elif inside:
-            backlog.leave()
-            inside -= 1
-        else:
-            with pytest.raises(AssertionError):
-                backlog.leave()
-        assert backlog.counts == BacklogCounts(inside, peak, accepted, refused)
 
 
 @pytest.mark.parametrize("rule", [Continuous(), AllSlotsFree(), OneAtATime(), AtMost(1), AtMost(3)])

@@ -1,14 +1,17 @@
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 import pytest
 
 from arriero.core.errors import ConfigError
 from arriero.core.ids import RequestId, SequenceId
-from arriero.core.plan import Cap, Deferral, PrefillChunk, StepShape
+from arriero.core.plan import Cap, Deferral, OverTarget, PrefillChunk, StepShape
 from arriero.core.request import Request
 from arriero.kv.protocol import NO_HIT, PrefixHit
 from arriero.scheduler.draft import UNMETERED, PrefillBudget, StepDraft
 from arriero.scheduler.progress import Progress
+from arriero.scheduler.step_target import StepTarget
+from arriero.testing.costs import flat_cost
 
 
 class EndlessRoom:
@@ -24,8 +27,14 @@ class EndlessRoom:
         del progress
         return 0
 
+    def lend(self, progress: Progress) -> None:
+        del progress
+
     def closed_to_all(self) -> Deferral | None:
         return None
+
+    def cells_in_use(self) -> int:
+        return 0
 
     def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
         return self.admit(progress, hit)
@@ -63,7 +72,7 @@ def draft(num_rows: int = 16, per_sequence: int | None = None, per_step: int | N
 @pytest.mark.parametrize(("field", "value"), [("per_sequence", 0), ("per_step", -1)])
 def test_a_budget_under_which_nothing_moves_is_refused(field: str, value: int) -> None:
     with pytest.raises(ConfigError, match=field):
-        PrefillBudget(**{field: value})
+        replace(UNMETERED, **{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,7 @@ def test_prompts_share_what_the_tightest_cap_leaves_and_the_cap_is_named(
 def test_a_prompt_that_gets_no_row_is_told_what_was_missing() -> None:
     step = draft(per_step=10)
     step.prefill(running(0))
-    assert step.chunk_limit == 0
+    assert step.chunk_limit(running(1), 10) == 0
     assert step.prefill(running(1)) is Deferral.PREFILL_BUDGET
     step = draft(10)
     step.prefill(running(0))
@@ -119,3 +128,37 @@ def test_rows_ascend_by_sequence_and_the_shape_counts_them() -> None:
     step.decode(running(0, decoding=True))
     assert [row.sequence_id for row in step.rows()] == [0, 1, 3]
     assert step.shape(5) == StepShape(decode_rows=2, prefill_rows=4, prefill_chunks=1, context_tokens=20, num_running=5)
+
+
+def test_a_target_bounds_prompts_beside_decode_rows_only_and_the_tightest_cap_is_named() -> None:
+    within = StepTarget(limit=2000, cost=flat_cost(1000, 100), least_rows=2)  # ten rows in all
+    alone = StepDraft(EndlessRoom(), num_rows=64, budget=PrefillBudget(within=within))
+    assert alone.prefill(running(1, prompt=40)) is None
+    assert [row.num_rows for row in alone.rows()] == [40]
+    for per_step, expected, cap in ((None, 9, Cap.ITL_TARGET), (30, 9, Cap.ITL_TARGET), (4, 4, Cap.PER_STEP)):
+        step = StepDraft(EndlessRoom(), num_rows=64, budget=PrefillBudget(per_step=per_step, within=within))
+        step.decode(running(0, decoding=True))
+        assert step.prefill(running(1, prompt=40)) is None
+        assert [row.num_rows for row in step.rows()] == [1, expected]
+        assert step.caps_hit == (cap,)
+        assert step.prefill(running(2, prompt=40)) is Deferral.PREFILL_BUDGET
+        assert step.over_target is None
+
+
+def test_a_prompt_that_gets_its_least_rows_beyond_the_target_is_told() -> None:
+    within = StepTarget(limit=1200, cost=flat_cost(1000, 100), least_rows=3)
+    step = StepDraft(EndlessRoom(), num_rows=64, budget=PrefillBudget(within=within))
+    step.decode(running(0, decoding=True))
+    step.prefill(running(1, prompt=40))
+    assert [row.num_rows for row in step.rows()] == [1, 3]
+    assert step.over_target is OverTarget.LEAST_ROWS
+
+
+def test_rows_of_a_prompt_are_bounded_where_decode_rows_wait_for_a_step_of_their_own() -> None:
+    within = StepTarget(limit=3000, cost=flat_cost(1000, 100), least_rows=2)
+    step = StepDraft(EndlessRoom(), num_rows=64, budget=PrefillBudget(within=within))
+    step.let_wait([running(3, decoding=True), running(0, decoding=True)], running(1, prompt=40))
+    # a row for the prompt as well, which may come to its end
+    assert step.chunk_limit(running(1, prompt=40), 20) == 7
+    assert step.prefill(running(1, prompt=40)) is None
+    assert [row.num_rows for row in step.rows()] == [7]

@@ -3,13 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arriero.core.errors import ConfigError
-from arriero.core.ids import RequestId
+from arriero.core.ids import RequestId, SequenceId
 from arriero.core.plan import DecodeRow, PrefillChunk
 from arriero.core.request import FinishReason, Request
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.scheduler.draft import UNMETERED, PrefillBudget
-from arriero.scheduler.planners import DecodeFirst, PhasesApart, Planner
+from arriero.scheduler.planners import DecodeFirst, PhasesApart, Planner, answers_first
 from arriero.scheduler.policies import FirstComeFirstServed
+from arriero.scheduler.progress import Progress
 from arriero.scheduler.rules import SchedulerLimits
 from arriero.scheduler.scheduler import Scheduler
 from arriero.sim.simulator import SimulatedStep, Simulator, Submission
@@ -103,3 +104,21 @@ def test_both_planners_give_everybody_the_whole_answer(
         ends = [event for step in steps for event in step.events if hasattr(event, "reason")]
         assert len(ends) == len(workload)
         assert {getattr(end, "reason", None) for end in ends} == {FinishReason.LENGTH}
+
+
+def test_who_lacks_one_token_for_the_next_of_its_answer_comes_before_prompts() -> None:
+    def prefilling(number: int, *, prompt: int, computed: int, said: int = 0) -> Progress:
+        request = Request(request_id=RequestId(number), prompt=(1,) * prompt, max_tokens=9, arrival_at=0)
+        progress = Progress(request, (number,))
+        for _ in range(said):
+            progress.admit(SequenceId(number), 0)
+            progress.append(7)
+            progress.preempt()
+        progress.admit(SequenceId(number), number, computed)
+        return progress
+
+    prompt, last_row = prefilling(1, prompt=20, computed=4), prefilling(2, prompt=5, computed=4)
+    again, back = prefilling(3, prompt=5, computed=2, said=2), prefilling(4, prompt=5, computed=6, said=2)
+    assert answers_first([prompt, last_row, again, back]) == [back, prompt, last_row, again]
+    assert answers_first([prompt]) == [prompt]
+    assert answers_first([]) == []

@@ -10,6 +10,7 @@ from arriero.core.request import BlankTokens, CancelReason, FinishReason, Reques
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.reuse import ReuseRules
 from arriero.scheduler.policies import FirstComeFirstServed
+from arriero.scheduler.preemption import SwapRule
 from arriero.scheduler.progress import Progress
 from arriero.scheduler.rules import LIVE_RULES, SchedulerRules
 from arriero.scheduler.slots import Slots
@@ -151,3 +152,39 @@ def test_a_resumed_request_looks_for_its_answer_too_where_answers_are_kept() -> 
         progress.append(6)
         slots.preempt(progress, PreemptionCause.NO_ROOM, keeps=True)
         assert slots.lookup(progress).num_tokens == expected
+
+
+def test_one_whose_own_kv_is_kept_waits_for_nobodys_prefix() -> None:
+    layout = CellLayout(num_sequences=2, num_cells=40, sequence_limit=20, unified=True)
+    manager = CellManager(layout, reuse=TREE, swap_tokens=9)
+    slots = Slots(manager, FirstComeFirstServed(), SchedulerRules(reuse=TREE), headroom_per_sequence=0)
+    prompt = (1, 2, 3, 4, 5, 6)
+    for number in (1, 2):
+        request = Request(request_id=RequestId(number), prompt=prompt, max_tokens=4, arrival_at=0, cache_scope="a")
+        slots.waiting.add(Progress(request, (number,)))
+    leader, follower = slots.waiting
+    slots.begin_step(1)
+    assert slots.admit(leader) is None
+    assert slots.foreseen(follower) == 5
+    assert manager.swaps.save(RequestId(2), leader.held_sequence, 3)
+    assert slots.foreseen(follower) == 0
+
+
+def test_what_is_swapped_is_left_to_nobody_else() -> None:
+    rule = SwapRule(row_time=1, answer_row_time=1)
+    for swap_tokens, found in ((9, 0), (3, 4)):
+        layout = CellLayout(num_sequences=2, num_cells=40, sequence_limit=20, unified=True)
+        manager = CellManager(layout, reuse=TREE, swap_tokens=swap_tokens)
+        rules = SchedulerRules(reuse=TREE, swap=rule)
+        slots = Slots(manager, FirstComeFirstServed(), rules, headroom_per_sequence=0)
+        request = Request(request_id=RequestId(1), prompt=(1, 2, 3, 4), max_tokens=4, arrival_at=0, cache_scope="a")
+        progress = Progress(request, (1,))
+        slots.waiting.add(progress)
+        slots.begin_step(1)
+        assert slots.admit(progress) is None
+        slots.publish([row := progress.chunk(4)])
+        progress.advance(row)
+        progress.append(5)
+        slots.preempt(progress, PreemptionCause.NO_ROOM, keeps=True, swaps=True)
+        assert manager.swaps.length(RequestId(1)) == 4 - found
+        assert manager.lookup((1, 2, 3, 4, 9), "a", 4).num_tokens == found

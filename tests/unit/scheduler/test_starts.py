@@ -26,6 +26,7 @@ class Hall(EndlessRoom):
     too_large: set[int] = field(default_factory=set[int])
     started: list[int] = field(default_factory=list[int])
     overtaken: list[int] = field(default_factory=list[int])
+    lenders: list[int] = field(default_factory=list[int])
     num_lookups: int = 0
 
     def lookup(self, progress: Progress) -> PrefixHit:
@@ -34,6 +35,9 @@ class Hall(EndlessRoom):
 
     def foreseen(self, progress: Progress) -> int:
         return self.to_come.get(progress.request.request_id, 0)
+
+    def lend(self, progress: Progress) -> None:
+        self.lenders.append(progress.request.request_id)
 
     def closed_to_all(self) -> Deferral | None:
         return Deferral.SLOTS if len(self.started) >= self.slots else None
@@ -88,6 +92,7 @@ def test_a_follower_waits_from_so_many_rows_on_and_lets_others_pass() -> None:
     room = hall(1, 2, 3)
     room.to_come = {1: 40, 2: 31}
     assert room.step(Following()) == ([2, 3], {Deferral.PREFIX: 1})
+    assert room.lenders == [1]
 
 
 def test_what_it_finds_already_is_nothing_to_wait_for() -> None:

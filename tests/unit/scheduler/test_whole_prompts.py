@@ -31,8 +31,14 @@ class Room:
         del progress
         return 0
 
+    def lend(self, progress: Progress) -> None:
+        del progress
+
     def closed_to_all(self) -> Deferral | None:
         return None
+
+    def cells_in_use(self) -> int:
+        return 0
 
     def overtake(self, progress: Progress, hit: PrefixHit) -> Deferral | None:
         return self.admit(progress, hit)

@@ -16,6 +16,7 @@ from arriero.sim.journal_workload import import_journal
 from arriero.sim.simulator import Cancellation, Message, Simulator, Submission
 from arriero.testing.simulation import CountingAnswers, LinearCost
 from arriero.workload.files import read_workload, write_workload
+from arriero.workload.notes import NO_NOTES, Notes, notes_of
 from arriero.workload.records import WorkloadRecord
 from tests.unit.record.test_journal import SETUP, journal
 
@@ -102,3 +103,20 @@ def test_a_journal_that_is_no_whole_run_is_refused(tmp_path: Path) -> None:
         import_journal(write(tmp_path, *journal(), *journal()))
     with pytest.raises(BadJournal, match="its times are float_ms"):
         import_journal(write(tmp_path, JournalLines().start(SETUP, TimeLine.MILLISECONDS)))
+
+
+def test_who_goes_first_is_kept(tmp_path: Path) -> None:
+    urgent = Request(
+        request_id=RequestId(1), prompt=(5, 6), max_tokens=2, arrival_at=1000, priority=-3, deadline_at=1900, tenant="x"
+    )
+    plain = Request(request_id=RequestId(2), prompt=(7,), max_tokens=2, arrival_at=1100)
+    simulator = Simulator(scheduler=build_scheduler(SETUP), cost=LinearCost(10), answers=CountingAnswers())
+    steps = simulator.run([Submission(urgent), Submission(plain)], start_at=1000)
+    lines = list(journal_lines(steps, SETUP))
+    assert not any(b'"x"' in line for line in lines), "a tenant's name is in the journal"
+    records = import_journal(write(tmp_path, *lines))
+    workload = tmp_path / "w.jsonl"
+    write_workload(workload, records)
+    read = read_workload(workload).records
+    assert [notes_of(each) for each in read] == [Notes(priority=-3, tenant="tenant-0"), NO_NOTES]
+    assert [each.deadline_us for each in read] == [900, None]

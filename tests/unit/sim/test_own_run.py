@@ -6,10 +6,17 @@ import msgspec
 import pytest
 
 from arriero.core.errors import ConfigError
+from arriero.costmodel.passes import PassRules, Stretch
 from arriero.metrics.served import Outcome
+from arriero.record.cost_parts import cost_setup
+from arriero.record.journal_reader import read_lines
 from arriero.record.sim_rows import SimRequestRow, SimTotals, StepRow
 from arriero.record.simulation_config import SimulationConfig
+from arriero.scheduler.step_target import LEAST_ROWS
+from arriero.sim.journal import SimulationJournal
+from arriero.sim.replay import replay
 from arriero.sim.runs import run_simulation
+from arriero.testing.costs import FUSED, calibrated
 from arriero.workload.records import WorkloadRecord
 from tests.equivalence.lab_worlds import record
 
@@ -123,3 +130,29 @@ def test_cells_take_headroom_and_idle_time_is_counted() -> None:
 def test_fewer_rows_than_sequences_are_refused() -> None:
     with pytest.raises(ConfigError, match="each needs one"):
         run_simulation(config(kv={"kind": "slots"}, limits={"rows": 3, "sequences": 4}), [])
+
+
+@pytest.mark.parametrize("layout", ["separate", "unified"])
+def test_measured_costs_move_the_clock_and_a_target_cuts_prompts(layout: str) -> None:
+    rules = PassRules(micro_batch=64, unified=layout == "unified", stream_cells=512)
+    cost = calibrated(FUSED, rules=rules)
+    asks = [record("stream", 0, 8, 60), *(record(f"long {each}", 20_000 * each, 150, 3) for each in (1, 2, 3))]
+    limit = cost.time([Stretch(0, 40, 1, wants_logits=True), Stretch(1, 0, 40, wants_logits=True)])
+
+    def serve(**limits: float) -> tuple[list[StepRow], list[bytes]]:
+        lines: list[bytes] = []
+        setup = config(
+            kv={"kind": "cells", "num_cells": 2048, "layout": layout},
+            cost={"calibrated": msgspec.to_builtins(cost_setup(cost))},
+            limits={"sequences": 4, "rows": 512, **limits},
+        )
+        rows = run_simulation(setup, asks, check=True, journal=SimulationJournal(lines.append))
+        return [row for row in rows if isinstance(row, StepRow)], lines
+
+    steps, lines = serve(itl_target_ms=limit / 1000)
+    mixed = [row for row in steps if row.decode_rows and row.prefill_rows]
+    assert mixed
+    assert all(row.ended_at_us - row.began_at_us <= limit or row.prefill_rows <= LEAST_ROWS for row in mixed)
+    assert replay(read_lines(lines), check=True).steps >= len(steps)
+    free, _ = serve()
+    assert max(row.ended_at_us - row.began_at_us for row in free if row.decode_rows and row.prefill_rows) > limit

@@ -4,16 +4,26 @@ import pytest
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.events import CancelById, CancelEverything, CancelIgnored, Finished, Queued, TokenEmitted
-from arriero.core.ids import RequestId
-from arriero.core.plan import BatchPlan, Interrupted, StepOutcome
+from arriero.core.ids import RequestId, Time
+from arriero.core.option_kinds import Threads
+from arriero.core.plan import BatchPlan, Interrupted, StepOutcome, StepShape
 from arriero.core.request import CancelReason, FinishReason, Request
+from arriero.costmodel.change import CostChange
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.sequence_ids import PooledIds
 from arriero.scheduler.planners import DecodeFirst
 from arriero.scheduler.policies import FirstComeFirstServed
 from arriero.scheduler.rules import SchedulerLimits
 from arriero.scheduler.scheduler import Scheduler
-from arriero.sim.simulator import Cancellation, Message, SimulatedStep, Simulator, Submission, VirtualInbox
+from arriero.sim.simulator import (
+    Cancellation,
+    Message,
+    Recalibration,
+    SimulatedStep,
+    Simulator,
+    Submission,
+    VirtualInbox,
+)
 from arriero.testing.simulation import CountingAnswers, LinearCost, ScriptedAnswers
 
 LAYOUT = CellLayout(num_sequences=2, num_cells=64, sequence_limit=32, unified=False)
@@ -149,3 +159,28 @@ def test_check_finds_a_scheduler_whose_books_are_wrong() -> None:
     sim.scheduler.inspect().running[0].num_computed -= 1
     with pytest.raises(InvariantViolation):
         list(steps)
+
+
+class ByPlaces:
+    """A cost that sees where rows are, which a shape does not tell."""
+
+    def step_time(self, shape: StepShape) -> Time:
+        del shape
+        raise AssertionError("counts are asked for where rows are known")
+
+    def plan_time(self, plan: BatchPlan) -> Time:
+        return 100 + sum(row.start for row in plan.rows)
+
+
+def test_a_cost_that_knows_rows_is_asked_for_rows() -> None:
+    steps = list(replace(simulator(), cost=ByPlaces()).run([request(1)]))
+    assert [step.ended_at - step.began_at for step in steps] == [100, 103, 104, 0]
+
+
+def test_changes_of_costs_come_after_what_was_posted_with_them() -> None:
+    change = CostChange(threads=Threads(1, 1))
+    messages: list[Message] = [Recalibration(change, 5), request(1, at=5), cancel(1, at=5)]
+    inbox = VirtualInbox(messages)
+    assert inbox.due(4) == []
+    assert inbox.next_at() == 5
+    assert inbox.due(5) == [messages[2], messages[1], messages[0]]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from arriero.backend.protocol import Backend
 from arriero.core.config import ServeConfig
-from arriero.core.events import DropSequence, KvOp, TrimSequence
+from arriero.core.events import DropSequence, KvOp, SaveSequence, TrimSequence
 from arriero.core.ids import SequenceId
 from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.engine.placement import Dedicated, Placement, Shared
@@ -34,9 +34,16 @@ PLACEMENTS = [Dedicated(), Shared()]
 BY_NAME = {gate.name: gate for gate in (*GATES, *EXACTNESS)}
 
 
-def small(placement: Placement, wrap: Callable[[Backend], Backend] | None = None) -> GateContext:
+def small(
+    placement: Placement, wrap: Callable[[Backend], Backend] | None = None, *, interrupts: bool = False
+) -> GateContext:
     backends = SyntheticBackends(CONFIG, step_s=0.0003)  # a call that waits gives others their turn, as a real one does
-    return GateContext(backends=backends if wrap is None else Wrapped(backends, wrap), placement=placement, size=SMALL)
+    return GateContext(
+        backends=backends if wrap is None else Wrapped(backends, wrap),
+        placement=placement,
+        size=SMALL,
+        interrupts=interrupts,
+    )
 
 
 def outcome(name: str, wrap: Callable[[Backend], Backend], placement: Placement | None = None) -> GateReport:
@@ -47,14 +54,19 @@ def outcome(name: str, wrap: Callable[[Backend], Backend], placement: Placement 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=["dedicated", "shared"])
 @pytest.mark.parametrize("gate", GATES, ids=[gate.name for gate in GATES])
 def test_gate_passes_on_the_synthetic_backend(gate: Gate, placement: Placement) -> None:
-    report = run_gate(gate, small(placement))
+    report = run_gate(gate, small(placement, interrupts=isinstance(placement, Shared)))
     assert report.reason is None
     assert report.passed
     assert report.counts
 
 
+@pytest.mark.parametrize("name", ["G3", "G4", "G5", "G7", "G11", "G13", "G19", "G31", "G36"])
+def test_gate_with_a_cancel_passes_where_it_may_end_a_call_of_a_thread_of_its_own(name: str) -> None:
+    assert run_gate(BY_NAME[name], small(Dedicated(), interrupts=True)).reason is None
+
+
 def test_every_published_gate_is_there() -> None:
-    assert [gate.name for gate in GATES] == [f"G{number}" for number in range(1, 53)]
+    assert [gate.name for gate in GATES] == [f"G{number}" for number in range(1, 55)]
 
 
 # ── wrong backends ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,6 +138,13 @@ class ForgetsPrefixes(FaultyBackend):
         return np.stack([np.roll(row, each) for row, each in zip(logits, moved, strict=True)]) if moved else logits
 
 
+class NeverSaves(FaultyBackend):
+    """Has a host store that is always full."""
+
+    def apply(self, op: KvOp) -> bool:
+        return False if isinstance(op, SaveSequence) else super().apply(op)
+
+
 class Restless(FaultyBackend):
     """Never says the same twice."""
 
@@ -166,6 +185,8 @@ class Restless(FaultyBackend):
         ("G44", Restless, "the same"),
         ("G47", HeedsCompany, "same_tokens_exact"),
         ("G49", HeedsCompany, "others_as_alone"),
+        ("G54", HeedsCompany, "exact_same_answers"),
+        ("G54", NeverSaves, "exact_came_back"),
         ("EXACT", HeedsCompany, "same_rows_exact"),
     ],
 )

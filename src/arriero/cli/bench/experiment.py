@@ -58,6 +58,9 @@ EXPERIMENTS: Final = MappingProxyType({
     "cold-fan-out": Entry("", "arriero.bench.experiments.cold_fan_out", "one new prefix, eight times at one moment"),
     "cache-timing": Entry("", "arriero.bench.experiments.cache_timing", "whether timing tells what another key asked"),
     "holes": Entry("", "arriero.bench.experiments.holes", "few busy slots among many, and moves between them"),
+    "long-prompts": Entry("", "arriero.bench.experiments.long_prompts", "streams beside long prompts, with targets"),
+    "busy-neighbour": Entry("", "arriero.bench.experiments.busy_neighbour", "a server beside a busy process"),
+    "goodput": Entry("", "arriero.bench.experiments.goodput", "answers within objectives, of a mixed load"),
     "fifo-pool": Entry("", "arriero.cli.bench.fifo_pool", "the context pool alone, with the published options"),
     "pool-against-engine": Entry(
         "E8", "arriero.bench.experiments.fifo_pool_against_engine", "a pool of contexts against one shared context"
@@ -116,6 +119,13 @@ def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]
     _tell(console.print, outcome)
     print(f"{outcome.judgement} {experiment.name}: evidence in {folder}")
     return 0 if outcome.judgement is Judgement.HOLDS else 1
+
+
+def tell_outcome(outcome: "Outcome") -> None:
+    """Print the tables and the statements."""
+    from rich.console import Console
+
+    _tell(Console(highlight=False, soft_wrap=True).print, outcome)
 
 
 def _tell(say: Any, outcome: "Outcome") -> None:  # noqa: ANN401 - rich's print

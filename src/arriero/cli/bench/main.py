@@ -23,6 +23,7 @@ VERBS: Final = MappingProxyType({
     "compare": Verb("compare", "compare two servers in interleaved rounds, against their noise floor"),
     "report": Verb("report", "a page with figures, Markdown or CSV of results and comparisons"),
     "experiment": Verb("experiment", "run a published experiment and judge its acceptance statements"),
+    "soak": Verb("soak", "put a server under everything at once for half an hour, and balance its books"),
 })
 
 

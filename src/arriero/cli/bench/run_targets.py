@@ -131,7 +131,7 @@ async def _engine(flags: Namespace) -> AsyncGenerator[OpenTarget]:
     with Progress("loading the model"):
         loaded = load_model(config)
     try:
-        engine = Engine(loaded.backend, engine_options(config, loaded.backend))
+        engine = Engine(loaded.backend, engine_options(config, loaded.backend, loaded.cost))
         answers = Answers()
         facts = {**_settings(config), **loaded.facts, "library": loaded.library}
         target = InProcessTarget(engine, name=flags.name or IN_PROCESS, on_answer=answers.note, facts=facts)

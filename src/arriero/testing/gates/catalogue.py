@@ -9,8 +9,10 @@ from arriero.testing.gates import (
     containment,
     http_contract,
     http_life,
+    interrupt,
     load,
     pool,
+    preemption,
     prefix_workloads,
     primitive,
     session_bounds,
@@ -73,4 +75,6 @@ GATES: Final = (
     Gate("G50", "number, age and pool bound what is kept", session_bounds.check_bounds),
     Gate("G51", "a session overtakes so often and no more", session_bounds.check_overtaking),
     Gate("G52", "memory that will not trim", session_bounds.check_refused_trim),
+    Gate("G53", "a cancel inside a decode call", interrupt.check_interrupted, limit_s=300),
+    Gate("G54", "who yields says the same", preemption.check_preemption, limit_s=300, once=True),
 )

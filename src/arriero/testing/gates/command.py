@@ -120,6 +120,7 @@ def run_all(
                 backends=backends,
                 placement=placement_of(kind, args.config.engine_cpus),
                 size=size,
+                interrupts=args.interrupt,
                 on_progress=partial(_more, on_progress, words),
             )
             yield run_gate(gate, context)

@@ -5,11 +5,12 @@ the same function runs small in tests.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from arriero.core.config import KvLayout
 from arriero.core.ids import TokenId
+from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Placement
 from arriero.testing.gates.backends import Backends, Shape
 
@@ -102,13 +103,19 @@ class GateContext:
         backends: where it gets its memory and decode calls from.
         placement: where its engines run.
         size: how large.
+        interrupts: whether a cancel may end a decode call; the figures that are compared hold either way.
         on_progress: told in a few words what is being done; called from anywhere.
     """
 
     backends: Backends
     placement: Placement
     size: GateSize
+    interrupts: bool = False
     on_progress: Callable[[str], None] = lambda _: None
+
+    def with_interrupts(self, options: EngineOptions) -> EngineOptions:
+        """The options of an engine, with interrupts if they are asked for: of any call, however short."""
+        return replace(options, interrupt_after_ms=0.0) if self.interrupts else options
 
     @property
     def placement_word(self) -> str:

@@ -135,7 +135,7 @@ class HttpRig:
         self._socket.bind((HOST, 0))
         self.client = Client(HOST, self._socket.getsockname()[1])
         self._backend = wrap(context.backends.make(shape))
-        options = EngineOptions(backlog=backlog, check=True)
+        options = context.with_interrupts(EngineOptions(backlog=backlog, check=True))
         try:
             self.engine = Engine(self._backend, options, observers=[self.log, *observers])
         except ConfigError:

@@ -18,6 +18,7 @@ from arriero.core.events import PrefixSource
 from arriero.core.plan import Row
 from arriero.core.request import FinishReason
 from arriero.engine.options import EngineOptions
+from arriero.engine.swapping import WHATEVER_IT_COSTS
 from arriero.kv.reuse import EvictionCause, ReuseRules
 from arriero.scheduler.draft import PrefillBudget
 from arriero.testing.faults import Fault
@@ -36,6 +37,7 @@ MANY_CALLS: Final = 250
 """About so many calls an episode has."""
 
 NUM_SQUEEZED: Final = 12
+SWAP_ROOMS: Final = (4000, 300, 0)
 ENOUGH: Final = 50
 """With so many requests, chance has brought everything that is promised to have happened."""
 
@@ -58,7 +60,8 @@ class Episode:
         host_tokens: room of the host store.
         scoping: who may see whose prefixes; `NONE` for no reuse.
         budget: caps of prompt rows.
-        squeezed: decode calls that find no place in memory, so that somebody is preempted and computed again.
+        squeezed: decode calls that find no place in memory, so that somebody is preempted.
+        swap_tokens: room for what it has computed; without it is computed again.
     """
 
     slots: int
@@ -68,6 +71,7 @@ class Episode:
     scoping: Scoping
     budget: PrefillBudget
     squeezed: tuple[int, ...]
+    swap_tokens: int = 0
 
     @property
     def words(self) -> str:
@@ -98,6 +102,7 @@ def episode_of(number: int, chance: random.Random) -> Episode:
         scoping=scoping,
         budget=PrefillBudget(chance.choice(CAPS), chance.choice(CAPS)),
         squeezed=tuple(chance.sample(range(MANY_CALLS), NUM_SQUEEZED)),
+        swap_tokens=SWAP_ROOMS[number % len(SWAP_ROOMS)],
     )
 
 
@@ -163,10 +168,15 @@ class Mix:
                 num_sequences=episode.slots + episode.retained,
                 positions=self._size.positions,
                 exact=exact,
-                host_tokens=episode.host_tokens,
+                host_tokens=max(episode.host_tokens, episode.swap_tokens),
             ),
             options=EngineOptions(
-                exact=exact, budget=episode.budget, reuse=episode.rules(self._mode), retained=episode.retained
+                exact=exact,
+                budget=episode.budget,
+                reuse=episode.rules(self._mode),
+                retained=episode.retained,
+                swap=WHATEVER_IT_COSTS if episode.swap_tokens else None,
+                swap_tokens=episode.swap_tokens,
             ),
             width=episode.width,
             scoping=episode.scoping,

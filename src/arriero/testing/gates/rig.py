@@ -57,7 +57,7 @@ class Rig:
     ) -> None:
         """Options default to a run that ends by itself; every invariant is checked after every step in any case."""
         chosen = options if options is not None else EngineOptions(keep_alive=False)
-        self._options = replace(chosen, check=True)
+        self._options = replace(context.with_interrupts(chosen), check=True)
         self._findings = findings
         self._placement = context.placement
         self._asked: list[_Asked] = []

@@ -3,13 +3,16 @@ from typing import Any
 
 import pytest
 
+from arriero.bench.experiments.busy_neighbour import EXPERIMENT as BUSY_NEIGHBOUR
 from arriero.bench.experiments.cache_timing import EXPERIMENT as CACHE_TIMING
 from arriero.bench.experiments.cold_fan_out import EXPERIMENT as COLD_FAN_OUT
 from arriero.bench.experiments.definition import read_definition
 from arriero.bench.experiments.end_to_end import EXPERIMENT as END_TO_END
 from arriero.bench.experiments.experiment import Experiment
+from arriero.bench.experiments.goodput import EXPERIMENT as GOODPUT
 from arriero.bench.experiments.holes import EXPERIMENT as HOLES
 from arriero.bench.experiments.interference import EXPERIMENT as INTERFERENCE
+from arriero.bench.experiments.long_prompts import EXPERIMENT as LONG_PROMPTS
 from arriero.bench.experiments.occupancy import EXPERIMENT as OCCUPANCY
 from arriero.bench.experiments.prefix_reuse import W_CHAT, W_CONTROL, W_LONG_SYS, W_REPEAT_PREFIX
 from arriero.bench.experiments.responsiveness import EXPERIMENT as RESPONSIVENESS
@@ -21,11 +24,12 @@ from arriero.core.errors import ConfigError, DataError
 from tests.unit.bench.experiments.running import definition
 
 PREFIXES: list[Experiment[Any]] = [W_CHAT, W_LONG_SYS, W_REPEAT_PREFIX, W_CONTROL, SHARED_BURST, COLD_FAN_OUT, HOLES]
+CONTROL: list[Experiment[Any]] = [LONG_PROMPTS, BUSY_NEIGHBOUR, GOODPUT]
 ALL: list[Experiment[Any]] = [
-    RESPONSIVENESS, END_TO_END, SEMANTICS, INTERFERENCE, THROUGHPUT, OCCUPANCY, *PREFIXES, CACHE_TIMING,
+    RESPONSIVENESS, END_TO_END, SEMANTICS, INTERFERENCE, THROUGHPUT, OCCUPANCY, *PREFIXES, CACHE_TIMING, *CONTROL,
 ]  # fmt: skip
 IDS = [each.name for each in ALL]
-WITH_PEER: list[Experiment[Any]] = [SEMANTICS, THROUGHPUT, *PREFIXES]
+WITH_PEER: list[Experiment[Any]] = [SEMANTICS, THROUGHPUT, *PREFIXES, *CONTROL]
 
 
 @pytest.mark.parametrize("experiment", ALL, ids=IDS)
