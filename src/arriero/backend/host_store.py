@@ -26,6 +26,7 @@ from arriero.backend.run_files import FoundRun, RunFileError, read_payload, run_
 from arriero.backend.run_folder import RunFolder
 from arriero.backend.run_writer import RunWriter, WriteOrder
 from arriero.backend.sequence_state import Bytes
+from arriero.backend.state_buffers import StateBuffers
 from arriero.core.events import SavedRun, SaveSequence
 from arriero.core.ids import SavedKey
 
@@ -38,7 +39,8 @@ class HostStoreOptions:
     """How much is kept, and where.
 
     Attributes:
-        max_bytes: of host memory; a run that is larger is never kept.
+        max_bytes: of saved runs in host memory; one that is larger is never kept. Their buffers may be an eighth
+            larger, and up to an eighth of it may lie idle.
         directory: where runs survive the process; None for nowhere.
         exact: whether the server runs in exact mode; what another mode has computed is not mixed with it.
         max_pending: runs that may wait to be written; more are kept in memory only.
@@ -85,6 +87,7 @@ class HostStore:
         self._writer = RunWriter(max_pending) if folder is not None else None
         self._runs: dict[SavedKey, _Run] = {}
         self._num_bytes = 0
+        self._buffers = StateBuffers(max_bytes // 8)
         self.counts = HostStoreCounts()
 
     @property
@@ -120,6 +123,14 @@ class HostStore:
         has_room = self._num_bytes + size <= self._max_bytes
         self.counts.no_room += not has_room
         return has_room
+
+    def buffer(self, size: int) -> Bytes:
+        """Bytes of this size to fill, for `keep` or to be given back."""
+        return self._buffers.take(size)
+
+    def give_back(self, payload: Bytes) -> None:
+        """Bytes of `buffer` that were not kept."""
+        self._buffers.give_back(payload)
 
     def keep(self, op: SaveSequence, payload: Bytes) -> bool:
         """Keep bytes under the key of `op`; they belong to the store from now on. False: the key is in use."""
@@ -157,6 +168,9 @@ class HostStore:
         self.counts.forgotten += 1
         if run.payload is not None:
             self._num_bytes -= run.size
+            if run.path is None or run.file is not None:  # else the writer may still read them
+                self._buffers.give_back(run.payload)
+                run.payload = None
         is_shared = any(other.path == run.path for other in self._runs.values())
         if self._writer is not None and run.path is not None and not is_shared:
             self._writer.remove(run.path)

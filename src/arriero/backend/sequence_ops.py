@@ -7,8 +7,6 @@ of a save, is never changed.
 from collections.abc import Callable
 from typing import assert_never
 
-import numpy as np
-
 from arriero.backend.copy_methods import CopyMethod
 from arriero.backend.host_store import HostStore
 from arriero.backend.sequence_memory import SequenceMemory
@@ -93,8 +91,11 @@ class SequenceOps:
         size = self._state.size(op.sequence_id)
         if not store.make_room(size):
             return False
-        payload = np.empty(size, np.uint8)
-        return self._state.read(op.sequence_id, payload) and store.keep(op, payload)
+        payload = store.buffer(size)
+        if self._state.read(op.sequence_id, payload) and store.keep(op, payload):
+            return True
+        store.give_back(payload)
+        return False
 
     def _restore(self, op: RestoreSequence, store: HostStore) -> bool:
         if op.length < 1 or not self._method.is_settled(op.sequence_id):
