@@ -74,7 +74,8 @@ def _measure(
     machine = machine_facts()
     with _open(config, counts) as opened, told(f"calibrating {opened.name}", sys.stderr) as tell:
         before = take_snapshot()
-        found = calibrate(opened.backends, Threads(counts[-1], counts[-1]), seconds=seconds, tell=tell)
+        threads = Threads(counts[-1], counts[-1])
+        found = calibrate(opened.backends, threads, seconds=seconds, tell=tell, clock=opened.clock)
         measuring = _measuring(found, opened, before, busy)
         profile = profile_of(
             found.cost,

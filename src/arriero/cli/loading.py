@@ -185,23 +185,28 @@ def model_name(reference: str) -> str:
     return PurePath(reference.rpartition("/")[2]).name.removesuffix(".gguf") or reference
 
 
+def formula_options(config: ServeConfig, *, num_sequences: int) -> SyntheticOptions:
+    """What `--backend synthetic` pretends to be: a context of the given shape that says printable characters."""
+    vocabulary = ByteVocabulary()
+    return SyntheticOptions(
+        num_sequences=num_sequences,
+        num_rows=config.batch,
+        micro_batch=config.micro_batch,
+        num_cells=config.ctx_size,
+        unified=config.kv is KvLayout.UNIFIED,
+        vocab_size=vocabulary.size,
+        end_tokens=vocabulary.end_tokens,
+        speaks=(*PRINTABLE, min(vocabulary.end_tokens)),
+        base_s=SYNTHETIC_STEP_S,
+        per_row_s=SYNTHETIC_ROW_S,
+    )
+
+
 def _load_synthetic(config: ServeConfig) -> LoadedModel:
     found = find_profile(config, SYNTHETIC, [formula_fingerprint(config)], kept_folder(os.environ))
     vocabulary = ByteVocabulary()
-    ends = vocabulary.end_tokens
     backend = SyntheticBackend(
-        SyntheticOptions(
-            num_sequences=config.sequence_ids,
-            num_rows=config.batch,
-            micro_batch=config.micro_batch,
-            num_cells=config.ctx_size,
-            unified=config.kv is KvLayout.UNIFIED,
-            vocab_size=vocabulary.size,
-            end_tokens=ends,
-            speaks=(*PRINTABLE, min(ends)),
-            base_s=SYNTHETIC_STEP_S,
-            per_row_s=SYNTHETIC_ROW_S,
-        ),
+        formula_options(config, num_sequences=config.sequence_ids),
         store=SyntheticStore((config.swap_mib << 20) // BYTES_PER_TOKEN) if config.swap_mib else None,
     )
     return LoadedModel(
