@@ -49,7 +49,7 @@ def compare_document(views: Sequence[CompareView], pictures: Mapping[str, Pictur
     """Comparisons in the order in which they are given; pictures that are missing are left out."""
     sections = [section for view in views for section in _sections(view, pictures)]
     how = Section(key="reading", heading="How to read this", parts=tuple(map(Text, _HOW)))
-    names = "; ".join(f"{view.result.b.name} against {view.result.a.name}" for view in views)
+    names = "; ".join(dict.fromkeys(f"{view.result.b.name} against {view.result.a.name}" for view in views))
     return Document(
         title=f"Comparison: {names}",
         badges=_badges(views),

@@ -19,7 +19,9 @@ from arriero.report.house_style import BLUE, GREEN, INK, MUTED, PAPER, VERMILION
 
 _ROW: Final = 0.3  # inches
 _COLOURS: Final = {Verdict.BETTER: GREEN, Verdict.WORSE: VERMILION}
-_TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+_TICKS: Final = (1.0, 0.5, 2.0, 0.2, 5.0, 0.1, 10.0, 0.8, 1.25, 0.7, 1.5, 0.3, 3.0, 0.9, 1.1, 0.95, 1.05)
+"""Ratios worth a label, the most telling first."""
+_LABEL_SHARE: Final = 0.06  # of the axis, that a label and the space around it take
 
 
 def ratio_figure(intervals: Sequence[Interval]) -> Figure:
@@ -32,8 +34,7 @@ def ratio_figure(intervals: Sequence[Interval]) -> Figure:
         axes.axvline(1.0, color=INK, linewidth=0.8)
         axes.set_xscale("log")
         axes.set_xlim(*_limits(intervals))
-        low, high = axes.get_xlim()
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in _TICKS if low <= tick <= high]))
+        axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(*axes.get_xlim())))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(plain))
         axes.set_xlabel("B / A (logarithmic)")
@@ -41,6 +42,16 @@ def ratio_figure(intervals: Sequence[Interval]) -> Figure:
         axes.set_ylim(len(intervals) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
     return figure
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Labelled ratios of a logarithmic axis, ascending, so far apart that their labels do not touch."""
+    found: list[float] = []
+    least = _LABEL_SHARE * math.log(high / low)
+    for tick in _TICKS:
+        if low <= tick <= high and all(abs(math.log(tick / other)) >= least for other in found):
+            found.append(tick)
+    return sorted(found)
 
 
 def _draw_interval(axes: Axes, row: int, each: Interval) -> None:

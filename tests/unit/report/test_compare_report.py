@@ -1,14 +1,19 @@
 import csv
 import io
+import itertools
+import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from arriero.record.bench_compare import CompareResult
 from arriero.report.compare_csv import as_csv
 from arriero.report.compare_document import compare_document
 from arriero.report.compare_pictures import compare_pictures
+from arriero.report.compare_plots import ratio_ticks
 from arriero.report.compare_view import CompareView, compare_views, intervals
 from arriero.report.document import Alert, Document, Level
 from arriero.report.drawing import as_picture
@@ -90,3 +95,17 @@ def test_two_comparisons_are_told_apart() -> None:
     found = views(comparison(), comparison(seed=2))
     assert [view.name for view in found] == ["peers (1)", "peers (2)"]
     outline(as_html(compare_document(found, {})))
+
+
+@given(st.floats(0.05, 0.999), st.floats(1.001, 20))
+def test_labels_of_ratios_keep_apart_and_one_is_among_them(low: float, high: float) -> None:
+    ticks = ratio_ticks(low, high)
+    assert 1.0 in ticks
+    assert ticks == sorted(ticks)
+    span = math.log(high / low)
+    assert all(math.log(right / left) >= 0.06 * span for left, right in itertools.pairwise(ticks))
+
+
+def test_two_comparisons_of_the_same_servers_have_one_title() -> None:
+    title = document(views(comparison(), comparison())).title
+    assert title.count("against") == 1
