@@ -10,6 +10,7 @@ go as soon as the copy is ordered.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from arriero.core.errors import InvariantViolation
 from arriero.core.events import DropSequence, MoveSequence, TrimSequence
@@ -23,6 +24,10 @@ from arriero.kv.runs import Prompt, Run
 
 _SAVED = frozenset({EvictionCause.DEMAND, EvictionCause.COUNT, EvictionCause.POOL})
 """Ends after which a run is still wanted: the host store takes it, if there is one."""
+WORTH_SAVING: Final = 16
+"""A run is saved before its end is cut off if that end is at least one part in so many of it. A token is copied in a
+hundredth of the time in which it is computed, or in a twelfth where the bytes go to memory that is touched for the
+first time; and most ends are never asked for again."""
 
 
 class RetainedRuns:
@@ -117,10 +122,12 @@ class RetainedRuns:
     def take_over(self, run: Run, length: int) -> None:
         """A request goes on with the first `length` tokens of a run, in its place.
 
-        What that cuts off is saved before, unless the run belongs to a session.
+        What that cuts off is saved before, unless the run belongs to a session, or so little of it goes that its
+        next request computes that sooner than the whole is copied.
         """
         assert self._rules is not None, "without rules there is no run"
-        if length < self._runs.length(run) and not self._rules.per_session:
+        whole = self._runs.length(run)
+        if whole - length >= max(1, whole // WORTH_SAVING) and not self._rules.per_session:
             self._save(run)
         del self._by_id[run.sequence_id]
         run.is_retained = False

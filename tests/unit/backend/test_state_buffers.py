@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from arriero.backend.host_store import HostStore
 from arriero.backend.sequence_state import Bytes
-from arriero.backend.state_buffers import MOST_SPARE, SLACK, StateBuffers
+from arriero.backend.state_buffers import HUGE_PAGE, MOST_SPARE, SLACK, StateBuffers
 from arriero.core.events import SaveSequence
 from arriero.core.ids import SavedKey, SequenceId
 
@@ -75,3 +75,21 @@ def test_at_most_so_many_lie_idle() -> None:
     for each in taken:
         buffers.give_back(each)
     assert buffers.num_bytes == sum(100 + number for number in range(3, MOST_SPARE + 3)), "the oldest go"
+
+
+def test_large_ones_are_writable_and_are_used_again_too() -> None:
+    buffers = StateBuffers(64 << 20)
+    first = buffers.take(5_000_001)
+    assert first.nbytes == 5_000_001
+    first[:] = 7
+    assert int(first[-1]) == 7
+    buffers.give_back(first)
+    idle = buffers.num_bytes
+    assert 5_000_001 <= idle < 5_000_001 + HUGE_PAGE
+    second = buffers.take(4_900_000)
+    assert buffers.num_bytes == 0
+    buffers.give_back(second)
+    assert buffers.num_bytes == idle
+    whole = StateBuffers(64 << 20)
+    whole.give_back(whole.take(4 * HUGE_PAGE))
+    assert whole.num_bytes == 4 * HUGE_PAGE, "one that fills its pages has no part behind it"
