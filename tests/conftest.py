@@ -1,6 +1,8 @@
 """What every test may ask for: hypothesis profiles, the shared data, one event loop backend."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # times a step. Read by the OpenMP runtime when llama.cpp is loaded, in this process and in servers that it starts.
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 
-# What somebody calibrated on this machine must not change what servers do in tests: there is no such folder.
+# What somebody calibrated or kept on this machine must not change what servers do in tests: there are no such folders.
 os.environ["ARRIERO_PROFILES"] = str(ROOT / ".artifacts" / "no-profiles")
+os.environ["ARRIERO_RECOMMENDATIONS"] = str(ROOT / ".artifacts" / "no-recommendations")
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
@@ -40,6 +43,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if ON_CI else "d
 def anyio_backend() -> str:
     """The server runs on asyncio alone, so its tests do."""
     return "asyncio"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts this process and those that it starts, as in a terminal.
+
+    Workers that run tests side by side ignore that signal, and so would their children.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from arriero.backend.graph_hooks import GraphHooks
 from arriero.backend.interrupt import InterruptFlag
 from arriero.backend.library import Library
 from arriero.backend.llama_model import LlamaModel
@@ -44,6 +45,7 @@ class ContextOptions:
         flash_attention: fused attention.
         kv_type: how keys and values are stored.
         copy: how sequences are copied without `unified`.
+        num_outputs: rows of logits in one decode call; None takes one for each sequence.
     """
 
     ctx_size: int = 4096
@@ -56,6 +58,7 @@ class ContextOptions:
     flash_attention: FlashAttention = FlashAttention.AUTO
     kv_type: KvType = KvType.F16
     copy: CopyChoice = CopyChoice.STATE
+    num_outputs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,10 @@ class OpenContext:
         self.library.long("llama_free")(self.handle)
 
 
-def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag) -> OpenContext:
-    """Make a context that `flag` can interrupt; the flag must live as long.
+def open_context(
+    model: LlamaModel, options: ContextOptions, flag: InterruptFlag, hooks: GraphHooks | None = None
+) -> OpenContext:
+    """Make a context that `flag` can interrupt, or whose graphs `hooks` watch; they must live as long.
 
     Raises:
         ConfigError: see `check_options`; or llama.cpp refuses, for want of memory as a rule.
@@ -91,7 +96,8 @@ def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag
     parameters.n_seq_max = options.num_sequences
     parameters.n_batch = options.num_rows
     parameters.n_ubatch = min(options.micro_batch, options.num_rows)
-    parameters.n_outputs_max = options.num_sequences  # a row of logits each; the default is a row for each token
+    # a row of logits for each sequence; llama.cpp's own default, one for each token, takes much memory
+    parameters.n_outputs_max = options.num_outputs or options.num_sequences
     parameters.n_threads = options.num_threads or available_cpus()
     parameters.n_threads_batch = options.num_threads_batch or parameters.n_threads
     parameters.kv_unified = options.unified
@@ -103,6 +109,8 @@ def open_context(model: LlamaModel, options: ContextOptions, flag: InterruptFlag
     parameters.type_k = parameters.type_v = GGML_TYPES[options.kv_type]
     parameters.abort_callback = flag.callback(structs.ggml_abort_callback)
     parameters.abort_callback_data = flag.data
+    if hooks is not None:
+        hooks.install(parameters, structs)
     handle: int | None = library.long("llama_init_from_model")(model.handle, parameters)
     if handle is None:
         message = (

@@ -9,6 +9,7 @@ The process entry calls `process_start` and `process_stop`; no engine does, so t
 
 import ctypes
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -27,6 +28,9 @@ else:
 
 BINDING_VERSION: Final = "0.3.36"
 REMEDY: Final = "install it with: pip install 'arriero[llama]' (built from source, so that it fits this CPU)"
+FOLDER_VARIABLE: Final = "LLAMA_CPP_LIB_PATH"
+"""Where the binding looks for its libraries instead of in its own package."""
+
 LOGGER: Final = logging.getLogger("arriero.llama_cpp")
 
 # llama.cpp's own `info` tells every tensor of a model, so it is our debug. Pieces of continued lines are dropped.
@@ -59,9 +63,9 @@ class Library:
     def __init__(self, binding: Any) -> None:  # noqa: ANN401 - the binding has no types that a strict checker accepts
         """Open the library that the binding has loaded a second and a third time."""
         self.structs: Any = binding  # structure classes and constants, by their llama.cpp names
-        path: str = binding._lib._name  # noqa: SLF001 - the binding does not tell its path otherwise
-        self._releasing = ctypes.CDLL(path)
-        self._keeping = ctypes.PyDLL(path)
+        self.path: str = binding._lib._name  # noqa: SLF001 - the binding does not tell its path otherwise
+        self._releasing = ctypes.CDLL(self.path)
+        self._keeping = ctypes.PyDLL(self.path)
 
     def long(self, name: str, *, returns: Any = None) -> Function:  # noqa: ANN401 - a ctypes type
         """A function by its llama.cpp name; the call gives the GIL away. `returns` replaces the declared result."""
@@ -70,6 +74,13 @@ class Library:
     def short(self, name: str, *, returns: Any = None) -> Function:  # noqa: ANN401 - a ctypes type
         """A function by its llama.cpp name; the call keeps the GIL. `returns` replaces the declared result."""
         return self._declare(self._keeping[name], name, returns)
+
+    def ggml(self, name: str, *takes: Any, returns: Any) -> Function:  # noqa: ANN401 - ctypes types
+        """A function of ggml by its name, which the binding does not declare; the call keeps the GIL."""
+        function = self._keeping[name]  # the system looks into the libraries that libllama itself needs, too
+        function.argtypes = takes
+        function.restype = returns
+        return cast("Function", function)
 
     def _declare(self, function: Any, name: str, returns: Any) -> Function:  # noqa: ANN401 - ctypes has no such types
         """Give a fresh function object the binding's types: pointers to opaque things come and go as numbers."""
@@ -91,7 +102,7 @@ def load_library() -> Library:
         BindingMismatch: missing, of another version, or a library whose structures lie otherwise in memory.
     """
     if _package is None or _binding is None:
-        message = f"the llama.cpp binding cannot be loaded ({_problem}); {REMEDY}"
+        message = f"the llama.cpp binding cannot be loaded ({_problem}); {_remedy(os.environ.get(FOLDER_VARIABLE))}"
         raise BindingMismatch(message)
     found = str(_package.__version__)
     if found != BINDING_VERSION:
@@ -100,6 +111,13 @@ def load_library() -> Library:
     library = Library(_binding)
     check_abi(library.long("llama_context_default_params")())
     return library
+
+
+def _remedy(folder: str | None) -> str:
+    """What to do about a library that does not load; somebody may have named its folder."""
+    if folder is None:
+        return REMEDY
+    return f"{FOLDER_VARIABLE} names {folder}: unset it, or name a folder that holds the libraries of a whole build"
 
 
 def check_abi(defaults: object) -> None:

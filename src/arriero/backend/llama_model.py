@@ -47,8 +47,13 @@ class Capabilities:
 class LlamaModel:
     """One loaded file. Reading its vocabulary is allowed from any thread."""
 
-    def __init__(self, path: Path, *, num_gpu_layers: int = 0) -> None:
-        """Load a file; takes as long as reading it. `num_gpu_layers` below 0 puts all layers there.
+    def __init__(self, path: Path, *, num_gpu_layers: int = 0, mmap: bool | None = None) -> None:
+        """Load a file; takes as long as reading it.
+
+        Args:
+            path: of a GGUF file.
+            num_gpu_layers: below 0 puts all layers there.
+            mmap: map the file, or read it; None leaves it to llama.cpp.
 
         Raises:
             ModelUnreadable: missing, no GGUF, truncated, or of a kind that this llama.cpp does not know.
@@ -58,7 +63,7 @@ class LlamaModel:
         self.path = path
         self.library: Library = load_library()
         self.num_gpu_layers = num_gpu_layers
-        self.handle = self._load(num_gpu_layers)
+        self.handle = self._load(num_gpu_layers, mmap)
         self.vocab: int = self.library.short("llama_model_get_vocab")(self.handle)
         self.capabilities = self._read_capabilities()
 
@@ -76,9 +81,12 @@ class LlamaModel:
         """Free the weights, after every context and every use of the vocabulary; once."""
         self.library.long("llama_model_free")(self.handle)
 
-    def _load(self, num_gpu_layers: int) -> int:
+    def _load(self, num_gpu_layers: int, mmap: bool | None) -> int:  # noqa: FBT001 - see `__init__`
         parameters = self.library.long("llama_model_default_params")()
         parameters.n_gpu_layers = num_gpu_layers
+        if mmap is not None:
+            structs = self.library.structs
+            parameters.load_mode = structs.LLAMA_LOAD_MODE_MMAP if mmap else structs.LLAMA_LOAD_MODE_NONE
         complaints = _Complaints()
         LOGGER.addHandler(complaints)
         try:

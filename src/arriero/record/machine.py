@@ -57,8 +57,8 @@ def machine_facts(root: Path = ROOT) -> MachineFacts:
         "cpu": info.get("model name"),
         "cores_online": os.cpu_count(),
         "cgroup_cores": min(_cgroup_limits(root), default=None),
-        "governor": _text(cpu / "cpu0/cpufreq/scaling_governor"),
-        "frequency_mhz": _number(info.get("cpu MHz")),
+        "governor": file_text(cpu / "cpu0/cpufreq/scaling_governor"),
+        "frequency_mhz": as_number(info.get("cpu MHz")),
         "virtualised": None if flags is None else "hypervisor" in flags.split(),
         "memory_bytes": int(memory[0]) * 1024 if memory and memory[0].isdigit() else None,
     }
@@ -113,21 +113,23 @@ def fact_lines(facts: MachineFacts) -> dict[str, str]:
 def _fields(path: Path) -> Mapping[str, str]:
     """`name : value` lines; the first of each name."""
     found: dict[str, str] = {}
-    for line in (_text(path) or "").splitlines():
+    for line in (file_text(path) or "").splitlines():
         name, colon, value = line.partition(":")
         if colon:
             found.setdefault(name.strip(), value.strip())
     return found
 
 
-def _text(path: Path) -> str | None:
+def file_text(path: Path) -> str | None:
+    """The stripped text of a small file of the system; None where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
 
 
-def _number(text: str | None) -> float | None:
+def as_number(text: str | None) -> float | None:
+    """The number that a text is; None for anything else."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -136,7 +138,7 @@ def _number(text: str | None) -> float | None:
 
 def _cgroup_limits(root: Path) -> Iterator[float]:
     """Limits of this process's cgroup and of those around it, in cores; version 2 and 1."""
-    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+    for line in (file_text(root / "proc/self/cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         if number == "0":
@@ -157,15 +159,15 @@ def _limits_up(base: Path, group: str, limit: Callable[[Path], float | None]) ->
 
 
 def _limit_v2(folder: Path) -> float | None:
-    words = (_text(folder / "cpu.max") or "").split()
+    words = (file_text(folder / "cpu.max") or "").split()
     return _quotient(*words) if len(words) == 2 else None
 
 
 def _limit_v1(folder: Path) -> float | None:
-    return _quotient(_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us"))
+    return _quotient(file_text(folder / "cpu.cfs_quota_us"), file_text(folder / "cpu.cfs_period_us"))
 
 
 def _quotient(quota: str | None, period: str | None) -> float | None:
     """Quota / period; None for `max`, for -1 and for what is no number."""
-    part, whole = _number(quota), _number(period)
+    part, whole = as_number(quota), as_number(period)
     return part / whole if part is not None and whole and part > 0 else None

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -49,3 +50,11 @@ def test_another_version_of_the_binding_is_refused() -> None:
 def test_a_library_whose_structures_lie_otherwise_is_refused() -> None:
     with pytest.raises(BindingMismatch, match=r"n_ctx reads 2048, not 512.*LLAMA_CPP_LIB_PATH"):
         check_abi(SimpleNamespace(n_ctx=2048))
+
+
+def test_a_folder_without_a_library_is_named_as_the_cause() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_BINDING.replace('sys.modules["llama_cpp"] = None', "")],
+        capture_output=True, text=True, check=False, env={**os.environ, "LLAMA_CPP_LIB_PATH": "/no/such/folder"},
+    )  # fmt: skip
+    assert "LLAMA_CPP_LIB_PATH names /no/such/folder: unset it, or" in done.stdout

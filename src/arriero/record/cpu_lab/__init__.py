@@ -1,0 +1,1 @@
+"""Files of the CPU lab: what was run, on what, and what came of it."""
