@@ -1,0 +1,1 @@
+"""Extracted kernels: equal bits first, then time."""

@@ -1,0 +1,1 @@
+"""Time by operator inside the decode call."""

@@ -1,0 +1,1 @@
+"""Counters and samples from outside: perf, callgrind, disassembly."""

@@ -1,0 +1,1 @@
+"""A second library from an edit of the sources."""

@@ -1,0 +1,143 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from arriero.core.errors import ConfigError
+from arriero.lab.ab.judging import result_of
+from arriero.lab.ab.outputs import parting
+from arriero.lab.ab.plan import AbPlan
+from arriero.lab.ab.session import read_summary
+from arriero.lab.ab.variants import GENERATION_RATE, PROMPT_RATE
+from arriero.record.cpu_lab.ab import AbResult
+from arriero.record.cpu_lab.ab_run import AbManifest, AbRecord, MetricFacts, RuleFacts, RuleSet
+from arriero.record.cpu_lab.run_log import StoredRun, read_run
+from tests.unit.lab.ab.runs import RATE, made_result, program, setup
+
+PLAN = AbPlan(num_pairs=20, num_aa_pairs=4, num_warm_ups=0, metrics=(RATE,), timeout_s=20)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made")
+    made_result(path, PLAN)
+    return path / "run"
+
+
+@pytest.fixture
+def stored(folder: Path) -> StoredRun[AbRecord]:
+    return read_run(folder, AbRecord)
+
+
+def changed(stored: StoredRun[AbRecord], change: Callable[[AbRecord], AbRecord]) -> StoredRun[AbRecord]:
+    return StoredRun(manifest=stored.manifest, records=tuple(change(record) for record in stored.records))
+
+
+def with_manifest(stored: StoredRun[AbRecord], **values: object) -> StoredRun[AbRecord]:
+    known = msgspec.convert(stored.manifest.manifest, AbManifest)
+    plain = msgspec.to_builtins(msgspec.structs.replace(known, **values))
+    return StoredRun(manifest=msgspec.structs.replace(stored.manifest, manifest=plain), records=stored.records)
+
+
+def judged(stored: StoredRun[AbRecord], folder: Path) -> AbResult:
+    return result_of(stored, read_summary(folder))
+
+
+def test_power_and_floor_come_from_the_a_a_pairs(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(stored, folder)
+    [rate] = found.deciding
+    assert rate.floor is not None
+    assert rate.power is not None
+    assert rate.power.num_aa_pairs == 4
+    assert rate.power.effect == 0.02
+    assert rate.power.pairs is not None
+    assert rate.power.smallest_effect is not None
+    assert {each.metric.name for each in found.metrics} == {"rate", "duration_s", "peak_rss_kib"}
+    assert not any(each.metric.decides for each in found.metrics[1:])
+
+
+Answer = tuple[tuple[int, ...], str]
+
+
+def text(tokens: tuple[int, ...], sha256: str, *, b: Answer | None = None) -> Callable[[AbRecord], AbRecord]:
+    def change(record: AbRecord) -> AbRecord:
+        own, word = b if b is not None and record.variant == "b" else (tokens, sha256)
+        return msgspec.structs.replace(record, text_tokens=own, text_sha256=word)
+
+    return change
+
+
+def test_equal_greedy_answers(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(changed(stored, text((1, 2, 3), "h")), folder)
+    assert found.outputs is not None
+    assert (found.outputs.equal, found.outputs.differs_at, found.outputs.num_runs) == (True, None, 40)
+
+
+def test_where_two_greedy_answers_part(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(changed(stored, text((1, 2, 3), "h", b=((1, 2, 9, 4), "i"))), folder)
+    assert found.outputs is not None
+    assert (found.outputs.equal, found.outputs.differs_at) == (False, 2)
+    assert (found.outputs.a_tokens, found.outputs.b_tokens) == ((3,), (9, 4))
+    assert any("differ from token 2 on" in flag for flag in found.flags)
+    assert found.word == "POSITIVE"  # two formats may differ
+
+
+def test_equal_texts_can_be_asked_for(stored: StoredRun[AbRecord], folder: Path) -> None:
+    rules = RuleFacts(name=RuleSet.ARRIERO, error_rate=0.05, num_looks=1, margin=None, guard=0.01, same_text=True)
+    strict = with_manifest(stored, rules=rules)
+    found = judged(changed(strict, text((1, 2, 3), "h", b=((1,), "i"))), folder)
+    assert (found.word, found.reasons[0]) == ("INCONCLUSIVE", "the greedy answers differ from token 1 on")
+    assert judged(strict, folder).reasons[0].startswith("no run answered the fixed prompt")
+    assert judged(changed(strict, text((1,), "h")), folder).word == "POSITIVE"
+
+
+def test_parting() -> None:
+    assert parting((1, 2), (1, 2)) is None
+    assert parting((1, 2), (1, 3)) == 1
+    assert parting((), (1,)) == 0
+
+
+def published(stored: StoredRun[AbRecord]) -> StoredRun[AbRecord]:
+    names = ((PROMPT_RATE, True), (GENERATION_RATE, True), ("duration_s", False))
+    rules = RuleFacts(name=RuleSet.PUBLISHED, error_rate=None, num_looks=1, margin=None, guard=None)
+    metrics = tuple(MetricFacts(name=name, higher_is_better=higher) for name, higher in names)
+    found = with_manifest(stored, metrics=metrics, rules=rules)
+
+    def change(record: AbRecord) -> AbRecord:
+        rate = record.values["rate"]
+        values = {PROMPT_RATE: rate, GENERATION_RATE: rate, "duration_s": 100 / rate}
+        return msgspec.structs.replace(record, values=values)
+
+    return changed(found, change)
+
+
+def test_the_published_rules_judge_all_metrics_together(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(published(stored), folder)
+    assert (found.word, found.confidence) == ("POSITIVE", 0.95)
+    assert {each.reasons["verdict"] for each in found.metrics} == {"the published rules judge all metrics together"}
+    assert all(each.verdict is None and each.floor is None and each.power is not None for each in found.metrics)
+
+
+def test_pairs_that_an_interruption_split_are_told(stored: StoredRun[AbRecord], folder: Path) -> None:
+    def change(record: AbRecord) -> AbRecord:
+        is_late = record.phase == "ab" and (record.pair, record.place) >= (3, 1)
+        return msgspec.structs.replace(record, session=int(is_late))
+
+    flags = judged(changed(stored, change), folder).flags
+    assert "the two runs of pair 4 lie on both sides of an interruption" in flags
+    assert "the pairs were measured in more than one session" in flags
+
+
+def test_plans_that_could_never_decide_are_refused(tmp_path: Path) -> None:
+    sides = program(tmp_path, 1), program(tmp_path, 2)
+    with pytest.raises(ConfigError, match="--pairs 5: 1 metrics need at least 6"):
+        setup(*sides, AbPlan(num_pairs=5, metrics=(RATE,)))
+    with pytest.raises(ConfigError, match="at 4 looks need at least 8"):
+        setup(*sides, AbPlan(num_pairs=7, num_looks=4, metrics=(RATE,)))
+    with pytest.raises(ConfigError, match="--metric rate: named twice"):
+        setup(*sides, AbPlan(metrics=(RATE, RATE)))
+    with pytest.raises(ConfigError, match="published rules look at"):
+        setup(*sides, AbPlan(metrics=(RATE,), rules=RuleSet.PUBLISHED))
+    with pytest.raises(ConfigError, match="--rules published: needs a prompt rate"):
+        setup(*sides, AbPlan(rules=RuleSet.PUBLISHED))
