@@ -1,9 +1,11 @@
 """One prompt, one engine in this process, one answer on the terminal as it comes."""
 
+import os
 import sys
 import time
 from typing import Final
 
+from arriero.cli.advice import take_advice
 from arriero.cli.generate import DEFAULT_TOKENS, AnswerOptions
 from arriero.cli.loading import LoadedModel, engine_options, load_model, placement_of
 from arriero.cli.progress import Progress
@@ -28,7 +30,9 @@ def answer(prompt: str, options: AnswerOptions, config: ServeConfig) -> int:
         ConfigError, CallerError: the model, a flag or the prompt cannot work; the text says how to mend it.
     """
     with Progress("loading the model"):
-        loaded = load_model(config)
+        advice = take_advice(config, os.environ)
+        config = advice.config
+        loaded = load_model(config, advice.threads)
     try:
         engine = Engine(loaded.backend, engine_options(config, loaded.backend, loaded.cost))
         detokenizer = Detokenizer(loaded.vocabulary, options.stop)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from arriero import __version__
+from arriero.cli.advice import Advice
 from arriero.cli.cost_profiles import command
 from arriero.cli.loading import LoadedModel, adapts_threads, no_reuse
 from arriero.core.config import OPTIONS, CacheScope, LogFormat, ServeConfig, SessionReuse
@@ -34,12 +35,14 @@ class Banner:
         given: the same before what nobody gave was found out, such as the number of threads.
         port: the one that was got.
         loaded: the model.
+        advice: of a kept recommendation; None where none was looked for.
     """
 
     config: ServeConfig
     given: ServeConfig
     port: int
     loaded: LoadedModel
+    advice: Advice | None = None
 
     @property
     def url(self) -> str:
@@ -70,6 +73,17 @@ class Banner:
             "a step": f"up to {limits.num_rows} rows, {limits.micro_batch} computed together",
             "threads": str(config.threads) + (THREADS_FOLLOW if adapts_threads(config, self.loaded.cost) else ""),
             "cost profile": self._profile(),
+            **self._recommendation(),
+        }
+
+    def _recommendation(self) -> dict[str, str]:
+        """Where thread counts come from, and which file would be faster."""
+        if self.advice is None:
+            return {}
+        faster = self.advice.faster_file
+        return {
+            "recommendation": self.advice.words(self.loaded.threads),
+            **({} if faster is None else {"faster file": faster}),
         }
 
     def _profile(self) -> str:

@@ -58,6 +58,7 @@ class LoadedModel:
         name: what clients call it.
         library: what computes, with its version.
         facts: what a person wants to know about it, as words and figures.
+        threads: that compute, as far as they do not follow the steps.
         close: frees everything; once, after every engine on it has ended.
         store: where runs are kept outside the context, or None.
         profile: what steps cost here, or None.
@@ -69,6 +70,7 @@ class LoadedModel:
     template: ChatTemplate
     library: str
     facts: dict[str, str]
+    threads: Threads
     close: Callable[[], None]
     store: Store | None = None
     profile: UsedProfile | None = None
@@ -85,8 +87,12 @@ def settle_threads(config: ServeConfig) -> Threads:
     return config.threads or Threads(cores, cores)
 
 
-def load_model(config: ServeConfig) -> LoadedModel:
+def load_model(config: ServeConfig, advised: Threads | None = None) -> LoadedModel:
     """Load what the configuration names.
+
+    Args:
+        config: what holds.
+        advised: thread counts to take where the configuration names none, of a recommendation; None: all cores.
 
     Raises:
         ConfigError: the model cannot be read, the binding does not fit, or memory does not suffice.
@@ -94,7 +100,7 @@ def load_model(config: ServeConfig) -> LoadedModel:
     policy_of(config)  # what is wrong with it is told before a model is loaded
     if config.backend is BackendKind.SYNTHETIC:
         return _load_synthetic(config)
-    loaded: LoadedModel = import_module("arriero.cli.loading_llama").load_llama(config)
+    loaded: LoadedModel = import_module("arriero.cli.loading_llama").load_llama(config, advised)
     return loaded
 
 
@@ -216,6 +222,7 @@ def _load_synthetic(config: ServeConfig) -> LoadedModel:
         template=ChatTemplate(vocabulary.chat_template, vocabulary),
         library="none",
         facts={"kind": "a formula that says printable characters; no model"},
+        threads=settle_threads(config),
         close=backend.close,
         profile=use_profile(found, config, settle_threads(config), backend.limits),
     )

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from arriero.backend.context import ContextOptions
 from arriero.backend.cpu_features import features_of_build
 from arriero.backend.fingerprint import sample_digest
 from arriero.backend.host_store import HostStoreOptions
-from arriero.backend.library import BINDING_VERSION, LOGGER, process_start, process_stop
+from arriero.backend.library import BINDING_VERSION, LOGGER, Library, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
@@ -23,13 +24,20 @@ from arriero.cli.cost_profiles import FoundProfile, find_profile, kept_folder, u
 from arriero.cli.fingerprints import ATTENTION, context_words, machine_words
 from arriero.cli.loading import LoadedModel, model_name, settle_threads
 from arriero.core.config import FlashAttention, KvLayout, ServeConfig
+from arriero.core.option_kinds import Threads
 from arriero.engine.exact_check import ExactShapes, open_exact
 from arriero.record.cost_profile import Fingerprint
 from arriero.tokens.chat_template import ChatTemplate
 
+logger = logging.getLogger(__name__)
 
-def load_llama(config: ServeConfig) -> LoadedModel:
+
+def load_llama(config: ServeConfig, advised: Threads | None = None) -> LoadedModel:
     """Start llama.cpp, load the model file, make a context; in exact mode prove that it is exact.
+
+    Args:
+        config: what holds.
+        advised: see `load_model`.
 
     Raises:
         ConfigError: see `load_model`.
@@ -38,7 +46,7 @@ def load_llama(config: ServeConfig) -> LoadedModel:
     path = resolve_model(config.model)
     with _complaints_kept():
         model = LlamaModel(path, num_gpu_layers=config.n_gpu_layers)
-    choice, found = settle_context(model, config)
+    config, (choice, found) = settle_advised(model, config, advised)
     options, store = choice.options, store_options(config)
     facts = _facts(path, model, choice)
     if config.exact:
@@ -63,6 +71,7 @@ def load_llama(config: ServeConfig) -> LoadedModel:
         template=ChatTemplate(vocabulary.chat_template, vocabulary),
         library=f"llama-cpp-python {BINDING_VERSION}",
         facts=facts,
+        threads=settle_threads(config),
         close=close,
         store=backend.store if isinstance(backend, LlamaCppBackend | CanonicalRows) else None,
         profile=use_profile(found, config, settle_threads(config), backend.limits),
@@ -107,15 +116,46 @@ def settle_context(model: LlamaModel, config: ServeConfig) -> SettledContext:
     return SettledContext(AttentionChoice(settled(asked, attention)), found)
 
 
+class SettledStart(NamedTuple):
+    """The configuration with the thread counts that it takes, and the context for it."""
+
+    config: ServeConfig
+    context: SettledContext
+
+
+def settle_advised(model: LlamaModel, config: ServeConfig, advised: Threads | None) -> SettledStart:
+    """Take advised thread counts where none are given, unless a cost profile would be lost by it.
+
+    A profile predicts only numbers of threads that it was calibrated for, and a server that has one needs it more.
+
+    Raises:
+        ConfigError, DataError: see `find_profile`.
+    """
+    if advised is None or config.threads is not None:
+        return SettledStart(config, settle_context(model, config))
+    taken = replace(config, threads=advised)
+    settled_context = settle_context(model, taken)
+    found = settled_context.found
+    if found is None or {advised.decode, advised.prefill} <= {each.threads for each in found.profile.passes}:
+        return SettledStart(taken, settled_context)
+    logger.warning("the recommended %s threads are not used: the cost profile %s has none of them", advised, found.path)
+    return SettledStart(config, settle_context(model, config))
+
+
+def machine_of(library: Library) -> dict[str, str]:
+    """What makes this machine with this build as fast as it is."""
+    return {
+        **machine_words(),
+        "library": f"llama-cpp-python {BINDING_VERSION}",
+        "instruction sets": " ".join(sorted(features_of_build(library.system_info()))),
+    }
+
+
 def fingerprint_of_model(model: LlamaModel, config: ServeConfig, attention: FlashAttention) -> Fingerprint:
     """What has to be equal for the costs of a model to hold; reads about 2 MiB of its file."""
     can = model.capabilities
     return Fingerprint(
-        machine={
-            **machine_words(),
-            "library": f"llama-cpp-python {BINDING_VERSION}",
-            "instruction sets": " ".join(sorted(features_of_build(model.library.system_info()))),
-        },
+        machine=machine_of(model.library),
         model={
             "description": can.description,
             "parameters": str(can.num_parameters),

@@ -40,6 +40,8 @@ COMMANDS: Final = (
     Command("explain", "arriero.cli.explain", "say where the time of each request of a journal went"),
     Command("plan", "arriero.cli.plan", "say which rate this machine sustains under objectives, and how to serve it"),
     Command("bench", "arriero.cli.bench.main", "measure servers, compare them, and run the published experiments"),
+    Command("lab", "arriero.cli.lab.main", "profile llama.cpp on this CPU, and tell whether a change really helped"),
+    Command("model", "arriero.cli.model", "show model files, and make other weight formats"),
     Command("workload", "arriero.cli.workload", "make, check, describe and import workloads"),
 )
 

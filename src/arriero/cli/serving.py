@@ -22,9 +22,10 @@ from typing import Final
 
 import uvicorn
 
+from arriero.cli.advice import Advice, take_advice
 from arriero.cli.banner import Banner, tell
 from arriero.cli.listen import listen
-from arriero.cli.loading import LoadedModel, engine_options, load_model, no_reuse, placement_of, settle_threads
+from arriero.cli.loading import LoadedModel, engine_options, load_model, no_reuse, placement_of
 from arriero.cli.progress import Progress
 from arriero.cli.records import Records, open_records
 from arriero.cli.service import make_service
@@ -52,7 +53,9 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
         ConfigError: something that it needs cannot be had. EngineDied: the engine crashed while it served.
     """
     with Progress("loading the model", as_json=config.log_format is LogFormat.JSON):
-        loaded = load_model(config)
+        advice = take_advice(config, os.environ)
+        config = advice.config
+        loaded = load_model(config, advice.threads)
     gc.collect()
     gc.freeze()  # what is loaded now stays: collections while serving need not walk it again
     try:
@@ -61,7 +64,7 @@ def serve(config: ServeConfig, reserved: socket.socket) -> int:
             open_records(config, loaded.backend.limits, engine_options(config, loaded.backend, loaded.cost)) as records,
             asyncio.Runner(loop_factory=loop_factory) as runner,
         ):
-            summary = runner.run(_serve(config, loaded, records, reserved))
+            summary = runner.run(_serve(advice, loaded, records, reserved))
     finally:
         loaded.close()
     if summary.crashed is not None:
@@ -88,14 +91,14 @@ class Server(uvicorn.Server):
         self._on_ready()
 
 
-async def _serve(config: ServeConfig, loaded: LoadedModel, records: Records, reserved: socket.socket) -> EngineSummary:
-    stop = asyncio.Event()
+async def _serve(advice: Advice, loaded: LoadedModel, records: Records, reserved: socket.socket) -> EngineSummary:
+    config, stop = advice.config, asyncio.Event()
     metrics = Metrics()
     options = engine_options(config, loaded.backend, loaded.cost)
     book = ExplainBook(options.cost, tell=metrics.observe_story)
     observers: list[Observer] = [metrics, book, ThreadLog(asyncio.get_running_loop()), *records.observers]
     engine = Engine(loaded.backend, options, observers=observers)
-    effective = replace(settle(config), threads=settle_threads(config))
+    effective = replace(settle(config), threads=loaded.threads)
     if config.reuse and (reason := no_reuse(config, loaded.backend.reuse_support)):
         logger.warning("prefix reuse: %s", reason)
     service = make_service(effective, loaded, engine, metrics, records.request_log, stop.set)
@@ -103,7 +106,7 @@ async def _serve(config: ServeConfig, loaded: LoadedModel, records: Records, res
     _stop_at_signals(asyncio.get_running_loop(), stop)
     listen(reserved, config.host)
     port: int = reserved.getsockname()[1]
-    banner = Banner(config=effective, given=config, port=port, loaded=loaded)
+    banner = Banner(config=effective, given=config, port=port, loaded=loaded, advice=advice)
     settings = server_config(
         build_app(service),
         service.options,

@@ -18,6 +18,7 @@ from arriero.core.option_kinds import BadValue, Switch, Texts
 
 CONFIG_VARIABLE: Final = "ARRIERO_CONFIG"
 PROFILES_VARIABLE: Final = "ARRIERO_PROFILES"  # the folder where cost profiles are kept
+RECOMMENDATIONS_VARIABLE: Final = "ARRIERO_RECOMMENDATIONS"  # that of recommendations, or `off`
 _ABSENT: Final = argparse.SUPPRESS
 
 
@@ -96,7 +97,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, object]:
 
 def misspelled(environment: Mapping[str, str]) -> list[str]:
     """A line for each variable that looks like a setting of ours and is none."""
-    known = [option.variable for option in OPTIONS] + [CONFIG_VARIABLE, PROFILES_VARIABLE]
+    known = [option.variable for option in OPTIONS] + [CONFIG_VARIABLE, PROFILES_VARIABLE, RECOMMENDATIONS_VARIABLE]
     strange = sorted(name for name in environment if name.startswith("ARRIERO_") and name not in known)
     close = ((name, get_close_matches(name, known, n=1, cutoff=0.85)) for name in strange)
     return [f"{name}: no setting; did you mean {match[0]}?" for name, match in close if match]

@@ -5,15 +5,21 @@ import json
 import logging
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from arriero.cli.advice import Advice
 from arriero.cli.banner import Banner, tell
 from arriero.cli.loading import LoadedModel, load_model
 from arriero.cli.logs import set_up_logs
+from arriero.cli.recommendations import FoundRecommendation
 from arriero.core.config import BackendKind, CacheScope, LogFormat, LogLevel, ServeConfig, SessionReuse
 from arriero.core.config_rules import resolve
 from arriero.core.option_kinds import Threads
+from arriero.record.cpu_lab.recommendation import recommendations_of
+from tests.unit.record.cpu_lab.recommendations import run
 
 
 class Terminal(io.StringIO):
@@ -137,3 +143,13 @@ def test_who_shares_prefixes_is_told(loaded: LoadedModel, settings: dict[str, ob
 )
 def test_who_may_wait_is_told(loaded: LoadedModel, settings: dict[str, object], told: str) -> None:
     assert banner_for(loaded, **settings).sizes()["waiting"] == told
+
+
+def test_a_recommendation_and_a_faster_file_are_told(loaded: LoadedModel) -> None:
+    bare = banner_for(loaded)
+    assert "recommendation" not in bare.sizes()
+    found = FoundRecommendation(Path("/r.json"), recommendations_of(run())[0])
+    advice = Advice(config=bare.given, found=found)
+    said = replace(bare, advice=advice, loaded=replace(loaded, threads=Threads(1, 2))).sizes()
+    assert said["recommendation"] == "/r.json of 2026-01-02: 1,2 threads, 1.25 times as fast (1.20 to 1.30)"
+    assert said["faster file"].startswith("m.Q4_0.gguf is 2.00 times as fast")

@@ -19,6 +19,7 @@ from arriero.cli.banner import Banner
 from arriero.cli.loading import LoadedModel, load_model
 from arriero.cli.main import main
 from arriero.core.config import ServeConfig
+from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.testing.fakes import FaultyBackend
 from arriero.testing.faults import Uncuttable
@@ -55,8 +56,8 @@ def test_a_dead_engine_ends_the_server_with_the_reason(
     statuses: list[int] = []
     clients: list[threading.Thread] = []
 
-    def load_dying(config: ServeConfig) -> LoadedModel:
-        loaded = load_model(config)
+    def load_dying(config: ServeConfig, advised: Threads | None) -> LoadedModel:
+        loaded = load_model(config, advised)
         options = SyntheticOptions(vocab_size=loaded.vocabulary.size, end_tokens=loaded.vocabulary.end_tokens)
         return replace(loaded, backend=DyingBackend(options))
 
@@ -85,8 +86,8 @@ def test_c13_reuse_that_the_memory_cannot_do_is_said_once_with_the_reason(
 ) -> None:
     told: list[str] = []
 
-    def load_uncuttable(config: ServeConfig) -> LoadedModel:
-        loaded = load_model(config)
+    def load_uncuttable(config: ServeConfig, advised: Threads | None) -> LoadedModel:
+        loaded = load_model(config, advised)
         return replace(loaded, backend=FaultyBackend(loaded.backend, Uncuttable()))
 
     def end(banner: Banner) -> None:

@@ -1,0 +1,1 @@
+"""The verbs of `arriero lab`, one file each."""

@@ -1,0 +1,163 @@
+"""One run of `lab perf`: from flags to records, and what is said about them."""
+
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from arriero.cli.lab.perf_flags import numbers, seconds, targets_of, whole
+from arriero.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from arriero.lab.perf.plan import PerfPlan
+    from arriero.lab.perf.profiler import Profiler
+    from arriero.lab.perf.session import SessionOptions
+    from arriero.lab.perf.tools import Tool
+    from arriero.record.cpu_lab.environment import LabEnvironment
+    from arriero.record.cpu_lab.perf import PerfMode
+
+
+class Prepared(NamedTuple):
+    """What follows from the flags alone, checked before anything is started."""
+
+    options: "SessionOptions"
+    plan: "PerfPlan"
+
+
+def prepare(flags: Namespace, command: tuple[str, ...], mode: "PerfMode", tool: "Tool") -> Prepared:
+    """Read the flags; the settings of the tool come later.
+
+    Raises:
+        ConfigError: a flag cannot work.
+    """
+    return Prepared(_options(flags), _plan(flags, command, mode, tool))
+
+
+def run_profiler(flags: Namespace, prepared: Prepared, profiler: "Profiler", settings: Mapping[str, Any]) -> int:
+    """Run, then say what came out.
+
+    Returns:
+        0 if every invocation succeeded, else 1.
+
+    Raises:
+        ConfigError: the machine is busy. DataError: the folder holds another run.
+    """
+    from arriero.lab.perf.session import run_session
+    from arriero.record.cpu_lab.perf import RunStatus
+
+    refuse_busy(busy_ok=flags.busy_ok)
+    folder = Path(flags.out)
+    plan = replace(prepared.plan, settings=settings)
+    with ended_as_interrupt():
+        summary = run_session(plan, profiler, folder, prepared.options, tell=tell)
+    _show(folder, as_json=flags.json)
+    is_whole = summary.run_status is RunStatus.COMPLETED and summary.successful == summary.planned
+    return 0 if is_whole else 1
+
+
+@contextmanager
+def ended_as_interrupt() -> Generator[None]:
+    """Treat a polite request to end as Ctrl-C: the program that runs is ended first, and the summary says so."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def library_choice(flags: Namespace) -> Path | None:
+    """The folder of another build, if one was chosen.
+
+    Raises:
+        ConfigError: it holds no library of llama.cpp.
+    """
+    from arriero.lab.perf.library_folder import library_folder
+
+    return None if flags.library is None else library_folder(flags.library)
+
+
+def tell(line: str) -> None:
+    """Progress goes to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def refuse_busy(*, busy_ok: bool) -> None:
+    """Refuse a busy machine.
+
+    Raises:
+        ConfigError: names the busy processes.
+    """
+    from arriero.record.machine_load import busy_now
+
+    busy = None if busy_ok else busy_now()
+    if busy is not None:
+        raise ConfigError(f"{busy}; wait, or use --busy-ok")
+
+
+def _options(flags: Namespace) -> "SessionOptions":
+    from arriero.lab.perf.session import SessionOptions
+
+    for name in ("retry_failures", "repair", "force"):
+        if getattr(flags, name) and not flags.resume:
+            raise ConfigError(f"--{name.replace('_', '-')}: goes on with a run; use it with --resume")
+    return SessionOptions(
+        resume=flags.resume, retry_failures=flags.retry_failures, repair=flags.repair, force=flags.force
+    )
+
+
+def _plan(flags: Namespace, command: tuple[str, ...], mode: "PerfMode", tool: "Tool") -> "PerfPlan":
+    from arriero.lab.perf.library_folder import library_folder, library_hashes
+    from arriero.lab.perf.plan import PerfPlan
+
+    library = library_choice(flags)
+    targets = targets_of(flags, command, library)
+    uses_llama = not command or library is not None
+    return PerfPlan(
+        mode=mode,
+        tool=tool.words,
+        settings={},
+        targets=targets,
+        warmups=0 if flags.quick else whole(flags, "warmups"),
+        repetitions=1 if flags.quick else whole(flags, "repetitions", 1),
+        timeout_s=seconds(flags, "timeout"),
+        cpus=None if flags.cpus is None else numbers(flags, "cpus", 0),
+        library=library_hashes(library_folder(flags.library)) if uses_llama else {},
+        environment=_environment(is_own=library is None),
+    )
+
+
+def _environment(*, is_own: bool) -> "LabEnvironment":
+    """The machine; the libraries of another build are told by the manifest, since this process has not loaded them."""
+    from arriero.lab.machine.environment import lab_environment
+
+    found = lab_environment()
+    if is_own:
+        return found
+    return msgspec.structs.replace(
+        found, library=None, reasons={**found.reasons, "library": "another build was profiled: see the manifest"}
+    )
+
+
+def _show(folder: Path, *, as_json: bool) -> None:
+    from arriero.cli.lab.perf_lines import comparison_lines
+    from arriero.lab.perf.comparison import compare_runs
+    from arriero.lab.perf.run_files import read_folders
+
+    found = compare_runs(read_folders([folder]))
+    if as_json:
+        print(found.encode().decode(), end="")
+        return
+    for line in comparison_lines(found):
+        print(line)
+    print(f"records: {folder}; report: arriero lab perf report {folder}")

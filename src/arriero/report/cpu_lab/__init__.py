@@ -1,0 +1,1 @@
+"""Documents and pictures of the CPU lab's results."""
