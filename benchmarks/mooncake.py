@@ -180,6 +180,7 @@ async def serve(arguments: argparse.Namespace, records: Sequence[WorkloadRecord]
         slots=arguments.slots,
         slot_tokens=arguments.context,
         backlog=len(records),
+        reuses=True,
         flags=("--cache-ram", str(arguments.cache_ram), *arguments.flags),
     )
     async with served(model, options) as server:

@@ -179,3 +179,28 @@ def test_a_jump_ends_where_a_policy_would_offer_another_one_who_fits() -> None:
     assert [number for number, _ in alone] == [0, 1, 3, 2]
     assert 10 < alone[2][1] < 600, "the order has changed while one was decoding"
     assert starts(jumps=True) == alone
+
+
+def test_equal_steps_in_which_the_order_of_the_waiting_moves_are_told_one_by_one() -> None:
+    values = {
+        "schema_version": "arriero-simulation-v1",
+        "name": "test",
+        "policy": "fair-share",
+        "limits": {"sequences": 1, "rows": 1, "chunked_prefill": False},
+        "kv": {"kind": "slots"},
+        "cost": {"base_us": 3},
+        "workload": {"path": "w.jsonl"},
+        "trace": "full",
+    }
+    config = msgspec.convert(values, SimulationConfig)
+    tenant = as_metadata(Notes(priority=0, tenant="a"))
+    records = [
+        record("0", 0, 1, 3),
+        record("1", 0, 1, 1),
+        msgspec.structs.replace(record("2", 1, 1, 1), metadata=tenant),
+    ]
+    slow = list(run_simulation(config, records, check=True, jumps=False))
+    assert slow == list(run_simulation(config, records, check=True))
+    orders = [[each.request_id for each in row.deferred_ids or ()] for row in slow if isinstance(row, StepRow)]
+    assert [2, 3] in orders
+    assert [3, 2] in orders

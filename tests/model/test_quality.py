@@ -13,7 +13,7 @@ from arriero.lab.quality.measure import measure_quality
 from arriero.lab.quality.plan import QualityPlan
 from arriero.lab.quality.texts import read_prompts, read_text
 from arriero.record.cpu_lab.quality import QualityResult, QualityStatus, read_quality, write_quality
-from arriero.record.cpu_lab.quality_figures import OriginKind
+from arriero.record.cpu_lab.quality_figures import Candidate, OriginKind
 from tests.unit.record.bench_files import RUN
 
 pytestmark = pytest.mark.model
@@ -58,19 +58,6 @@ def short_f16(short_path: Path, tmp_path_factory: pytest.TempPathFactory, llama_
     return quantize(short_path, tmp_path_factory.mktemp("f16") / "short.F16.gguf", WeightFormat.F16)
 
 
-def test_a_file_against_itself_diverges_by_exactly_nothing(measure: Measure, short_path: Path) -> None:
-    result = measure(short_path, short_path)
-    (found,) = result.candidates
-    assert set(sum(found.scores.divergence, ())) == {0.0}
-    assert found.divergence.same_top.value == 1.0
-    assert (found.ratio.low, found.ratio.value, found.ratio.high) == (1.0, 1.0, 1.0)
-    assert found.agreement is not None
-    assert found.agreement.share_exact == 1.0
-    assert found.reference_repeats
-    assert not found.resolved
-    assert result.reference.origin.kind is OriginKind.QUANTISED
-
-
 def test_an_interrupted_run_goes_on_where_it_was(
     measure: Measure, short_path: Path, short_f16: Path, tmp_path: Path
 ) -> None:
@@ -85,13 +72,26 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert result.reference.origin.kind is OriginKind.REQUANTISED
     assert "no quality reference" in result.reference.origin.words
     assert 0 < other.divergence.mean.value < 0.05
-    assert set(sum(same.scores.divergence, ())) == {0.0}
     assert other.reference_repeats
+    _agrees_in_everything(same)
     assert read_quality(tmp_path / "quality.json") == result
-    with pytest.raises(DataError, match="settings: windowing differ; give the flags of that run"):
+    with pytest.raises(DataError, match="settings: windowing differ; go on as that run began"):
         measure(short_f16, short_path, kept=result, window=48)
+    elsewhere = msgspec.structs.replace(result, environment=msgspec.structs.replace(result.environment, isa=("sse",)))
+    with pytest.raises(DataError, match="begun with another build of"):
+        measure(short_f16, short_path, kept=elsewhere)
     with pytest.raises(DataError, match=r"reference: short\.F16\.gguf was another file"):
         measure(short_path, short_path, kept=msgspec.structs.replace(result, candidates=()))
+
+
+def _agrees_in_everything(found: Candidate) -> None:
+    """A file against itself: exactly nothing, not nearly."""
+    assert set(sum(found.scores.divergence, ())) == {0.0}
+    assert found.divergence.same_top.value == 1.0
+    assert (found.ratio.low, found.ratio.value, found.ratio.high) == (1.0, 1.0, 1.0)
+    assert not found.resolved
+    assert found.agreement is not None
+    assert found.agreement.share_exact == 1.0
 
 
 def test_files_that_cannot_be_compared_are_refused(measure: Measure, short_path: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ ratio, and the median outside of the noise floor of an A/A run. What comes on to
 Deciding metrics should be few: three of them need longer intervals than one.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -122,7 +123,7 @@ def _judge_one(series: MetricSeries, rules: AbRules, confidence: float, order: s
 
 
 def _floor(aa_pairs: Pairs, rules: AbRules, confidence: float) -> NoiseFloor | None:
-    if not any(a > 0 and b > 0 for a, b in aa_pairs):
+    if not any(min(pair) > 0 and max(pair) < math.inf for pair in aa_pairs):
         return None
     return noise_floor(aa_pairs, seed=rules.seed, confidence=confidence, resamples=rules.resamples)
 

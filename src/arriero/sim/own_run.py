@@ -1,6 +1,7 @@
 """A run in arriero's own mode: the scheduler of the engine, in virtual time."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from msgspec import UnsetType
 from msgspec.structs import replace
@@ -90,12 +91,21 @@ def _turns(ordered: Sequence[WorkloadRecord]) -> Iterator[Turn]:
         )
 
 
+_SETTLED: Final = frozenset({"fcfs", "priority", "shortest-prefill", "deadline", "longest-match"})
+"""Policies whose order of those who wait stays while nothing but answers is computed."""
+
+
 def _rule_of_jumps(config: SimulationConfig) -> Callable[[BatchPlan], bool]:
     """Whether the rows of equal steps say the same, if there are any.
 
-    Who waits for a slot may wait for memory as well before these steps are over, since it gets fuller.
+    Who waits for a slot may wait for memory as well before these steps are over, since it gets fuller. And where the
+    order of those who wait follows what others get, each step may name them in another one.
     """
-    if config.trace == "off" or isinstance(config.kv, Slots):
+    if config.trace == "off":
+        return always
+    if config.trace == "full" and config.policy not in _SETTLED:
+        return lambda plan: not plan.deferrals
+    if isinstance(config.kv, Slots):
         return always
     return lambda plan: Deferral.SLOTS not in plan.deferrals
 

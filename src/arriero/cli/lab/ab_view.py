@@ -27,14 +27,15 @@ def result_lines(result: AbResult) -> Iterator[str]:
         yield f"  {result.error}"
     for flag in result.flags:
         yield f"  caution: {flag}"
-    yield f"{'metric':<26}{'median':>10}  {'interval':<22}{'floor':>9}  better"
+    width = max(24, *(len(each.metric.name) for each in result.metrics)) + 2
+    yield f"{'metric':<{width}}{'median':>10}  {'interval':<22}{'floor':>9}  better"
     for each in result.metrics:
         floor = floor_percent(each)
         name = each.metric.name if each.metric.decides else f"({each.metric.name})"
         middle = UNDEFINED if each.ab is None else percent(each.ab.summary.median)
         interval = percents(judged_interval(each))
         shown = UNDEFINED if floor is None else f"{floor:.2f} %"
-        yield f"{name:<26}{middle:>10}  {interval:<22}{shown:>9}  {sign_words(each.ab)}"
+        yield f"{name:<{width}}{middle:>10}  {interval:<22}{shown:>9}  {sign_words(each.ab)}"
     yield f"{rule_words(result)}."
     for each in result.deciding:
         if each.power is not None:

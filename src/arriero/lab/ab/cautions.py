@@ -75,6 +75,9 @@ def _conditions(records: Sequence[AbRecord]) -> Iterator[str]:
     stolen = sum(any((each.steal_share or 0) > STEAL_SHARE for each in samples) for samples in around)
     if stolen:
         yield f"the hypervisor took more than {STEAL_SHARE:.0%} of the cores around {stolen} of {num_known} runs"
+    unread = sum(any(each.other_cores is None for each in samples) for samples in around if samples)
+    if unread:
+        yield f"how busy the machine was is not known around {unread} of {num_known} runs"
     yield from _frequencies([each for samples in around for each in samples])
 
 

@@ -1,5 +1,6 @@
 """Judging: a result from the manifest, the records and the summary of a run; nothing is measured here."""
 
+import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -115,18 +116,22 @@ def _answer(measured: _Measured, published: Mapping[str, PairedPercent | None], 
         own = judge(measured.manifest, measured.ab, measured.aa)
         judged, confidence, metrics = own.judged, own.confidence, own.metrics
     else:
-        judged, confidence, metrics = judge_published(_published(published)), CONFIDENCE, {}
+        judged, confidence, metrics = _judge_published(published), CONFIDENCE, {}
     if measured.manifest.rules.same_text and (reason := _text_problem(outputs)) is not None:
         judged = Judged(Verdict.NO_VERDICT, (reason, *judged.reasons))
     return _Answer(judged, metrics, confidence)
 
 
-def _published(found: Mapping[str, PairedPercent | None]) -> PublishedSummary:
-    known = [found.get(name) for name in PUBLISHED_METRICS]
-    prompt, generation, duration = known
-    if prompt is None or generation is None or duration is None:
+def _judge_published(found: Mapping[str, PairedPercent | None]) -> Judged:
+    missing = [name for name in PUBLISHED_METRICS if name not in found]
+    if missing:
         raise ValueError(f"the published rules need {', '.join(PUBLISHED_METRICS)}; use arriero's")
-    return PublishedSummary(prompt=prompt.summary, generation=generation.summary, duration=duration.summary)
+    prompt, generation, duration = (found[name] for name in PUBLISHED_METRICS)
+    if prompt is None or generation is None or duration is None:
+        without = ", ".join(name for name in PUBLISHED_METRICS if found[name] is None)
+        return Judged(Verdict.NO_VERDICT, (f"not every pair has a figure above 0 on both sides: {without}",))
+    summary = PublishedSummary(prompt=prompt.summary, generation=generation.summary, duration=duration.summary)
+    return judge_published(summary)
 
 
 def _text_problem(outputs: OutputFacts | None) -> str | None:
@@ -174,9 +179,9 @@ def _reasons(found: MetricResult, measured: _Measured) -> Iterator[tuple[str, st
 
 
 def _percent(pairs: list[Pair], metric: MetricFacts) -> PairedPercent | None:
-    """Figures over all pairs; None unless each pair has both."""
+    """Figures over all pairs; None unless each pair has both, finite and above 0."""
     values = values_of(pairs, metric.name)
-    if not values or len(values) != len(pairs) or min(min(pair) for pair in values) <= 0:
+    if not values or len(values) != len(pairs) or not all(0 < each < math.inf for pair in values for each in pair):
         return None
     executions = [(pair.a.execution_index, pair.b.execution_index) for pair in pairs]
     return paired_percent(values, higher_is_better=metric.higher_is_better, executions=executions)

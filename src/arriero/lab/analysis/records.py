@@ -86,12 +86,21 @@ def _warnings(records: Sequence[MatrixRecord]) -> Iterator[str]:
 
 
 def company_words(samples: Sequence[tuple[ConditionSample | None, ConditionSample | None]]) -> str | None:
-    """How many invocations had company, by what the machine was like before and after each; None for none."""
+    """How many invocations had company, or may have had; by the machine before and after each; None for none."""
     found = sum(any(_has_company(each) for each in pair) for pair in samples)
-    if not found:
-        return None
-    runs = "1 invocation" if found == 1 else f"{found} invocations"
-    return f"{runs} of {len(samples)} ran beside others that kept more than {QUIET_CORES} cores busy"
+    unknown = sum(any(each is not None and each.other_cores is None for each in pair) for pair in samples)
+    words: list[str] = []
+    if found:
+        words.append(
+            f"{_invocations(found)} of {len(samples)} ran beside others that kept more than {QUIET_CORES} cores busy"
+        )
+    if unknown:
+        words.append(f"what others did is not known around {_invocations(unknown)} of {len(samples)}")
+    return "; ".join(words) or None
+
+
+def _invocations(number: int) -> str:
+    return "1 invocation" if number == 1 else f"{number} invocations"
 
 
 def _has_company(sample: ConditionSample | None) -> bool:

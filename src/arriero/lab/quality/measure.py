@@ -60,7 +60,7 @@ def measure_quality(
     Raises:
         ConfigError: a file cannot be read, memory does not suffice, the text is too short for the windows, or a file
             has another vocabulary than the reference.
-        DataError: `kept` was measured under other settings or with another reference.
+        DataError: `kept` was measured under other settings, with another reference or by another llama.cpp.
         EngineFault: a model gives values that are no numbers.
     """
     left = files_left(plan, kept)
@@ -74,7 +74,7 @@ def measure_quality(
             result = _first(prepared, _reference(plan, prepared, subject, counted), facts())
             keep(result)
         else:
-            result = require_fitting(kept, prepared, plan)
+            result = require_fitting(kept, prepared, plan, lab_environment())
         try:
             for path in left:
                 candidate = _candidate(path, prepared, result.reference, subject, counted)

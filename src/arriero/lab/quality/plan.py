@@ -16,6 +16,7 @@ from arriero.lab.quality.subject import Opened, load, start_token_of, vocabulary
 from arriero.lab.quality.texts import Passage, Prompts
 from arriero.lab.quality.windows import WINDOW, Window, cut, windowing_of
 from arriero.metrics.window_bootstrap import CONFIDENCE, RESAMPLES
+from arriero.record.cpu_lab.environment import LabEnvironment
 from arriero.record.cpu_lab.quality import QualityResult, QualityStatus
 from arriero.record.cpu_lab.quality_settings import QualitySettings, TextFacts
 from arriero.tokens.vocabulary import Vocabulary
@@ -143,18 +144,22 @@ def context_options(prepared: Prepared, kv_type: KvType) -> ContextOptions:
     )
 
 
-def require_fitting(kept: QualityResult, prepared: Prepared, plan: QualityPlan) -> QualityResult:
-    """Refuse to go on with a result of something else.
+def require_fitting(
+    kept: QualityResult, prepared: Prepared, plan: QualityPlan, environment: LabEnvironment
+) -> QualityResult:
+    """Refuse to go on with a result of something else: reference, settings, or llama.cpp and CPU, which decide bits.
 
     Raises:
         DataError: names what differs.
     """
     if kept.reference.model.sha256 != model_facts(plan.reference).sha256:
         what = f"reference: {kept.reference.model.file} was another file"
+    elif (kept.environment.library, kept.environment.isa) != (environment.library, environment.isa):
+        what = "environment: it was begun with another build of llama.cpp, or on another kind of CPU"
     elif kept.settings != prepared.settings:
         names = [name for name in kept.settings.__struct_fields__
                  if getattr(kept.settings, name) != getattr(prepared.settings, name)]  # fmt: skip
         what = f"settings: {', '.join(names)} differ"
     else:
         return msgspec.structs.replace(kept, status=QualityStatus.RUNNING)
-    raise DataError(f"--resume: {what}; give the flags of that run, or begin anew with --force")
+    raise DataError(f"--resume: {what}; go on as that run began, or begin anew with --force")

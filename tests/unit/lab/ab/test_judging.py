@@ -14,6 +14,7 @@ from arriero.record.cpu_lab.ab import AbResult
 from arriero.record.cpu_lab.ab_run import AbManifest, AbRecord, MetricFacts, RuleFacts, RuleSet
 from arriero.record.cpu_lab.run_log import StoredRun, read_run
 from tests.unit.lab.ab.runs import RATE, made_result, program, setup
+from tests.unit.lab.analysis.matrix_rows import conditions
 
 PLAN = AbPlan(num_pairs=20, num_aa_pairs=4, num_warm_ups=0, metrics=(RATE,), timeout_s=20)
 
@@ -117,6 +118,30 @@ def test_the_published_rules_judge_all_metrics_together(stored: StoredRun[AbReco
     assert (found.word, found.confidence) == ("POSITIVE", 0.95)
     assert {each.reasons["verdict"] for each in found.metrics} == {"the published rules judge all metrics together"}
     assert all(each.verdict is None and each.floor is None and each.power is not None for each in found.metrics)
+
+
+def test_the_published_rules_give_no_verdict_on_a_figure_of_nothing(stored: StoredRun[AbRecord], folder: Path) -> None:
+    def change(record: AbRecord) -> AbRecord:
+        return msgspec.structs.replace(record, values={**record.values, GENERATION_RATE: 0.0})
+
+    found = judged(changed(published(stored), change), folder)
+    assert found.word == "INCONCLUSIVE"
+    assert found.reasons == (f"not every pair has a figure above 0 on both sides: {GENERATION_RATE}",)
+
+
+@pytest.mark.parametrize("value", [0.0, float("inf")])
+def test_pairs_without_a_ratio_give_no_floor_and_no_verdict(
+    stored: StoredRun[AbRecord], folder: Path, value: float
+) -> None:
+    found = judged(changed(stored, lambda record: msgspec.structs.replace(record, values={"rate": value})), folder)
+    assert found.word == "INCONCLUSIVE"
+    assert found.metrics[0].floor is None
+
+
+def test_a_load_that_cannot_be_read_is_told(stored: StoredRun[AbRecord], folder: Path) -> None:
+    unread = conditions(None)
+    found = judged(changed(stored, lambda record: msgspec.structs.replace(record, before=unread, after=unread)), folder)
+    assert "how busy the machine was is not known around 48 of 48 runs" in found.flags
 
 
 def test_pairs_that_an_interruption_split_are_told(stored: StoredRun[AbRecord], folder: Path) -> None:

@@ -72,6 +72,8 @@ def test_nothing_measured_is_an_error() -> None:
 def test_parsed_captures_and_busy_neighbours_are_told() -> None:
     rows = rows_of([record(executor=ExecutorKind.SMOKE), record(repetition=2, after=conditions(1.5))])
     assert rows.warnings == (SMOKE_WARNING, "1 invocation of 2 ran beside others that kept more than 0.25 cores busy")
+    rows = rows_of([record(after=conditions(None))])
+    assert rows.warnings == ("what others did is not known around 1 invocation of 1",)
 
 
 def test_matrices_of_one_thing_have_no_comparisons() -> None:
