@@ -5,6 +5,7 @@ leaves an evidence package; or `main(words)`, a command of its own that leaves o
 """
 
 import argparse
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -96,6 +97,7 @@ def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]
     from arriero.bench.experiments.definition import read_definition
     from arriero.bench.experiments.evidence import EvidencePackage
     from arriero.bench.experiments.experiment import Judgement
+    from arriero.cli.bench.experiment_progress import told
 
     path = Path(flags.config) if flags.config else _definition(experiment.name)
     config = read_definition(path, experiment.config, quick=flags.quick, over=_over(experiment, flags))
@@ -104,15 +106,15 @@ def _run(experiment: "Experiment[Any]", flags: Namespace, command: Sequence[str]
         raise ConfigError(f"--model {flags.model}: the synthetic backend computes without one; {remedy}")
     folder = Path(flags.out) if flags.out else default_folder(experiment.name, quick=flags.quick)
     package = EvidencePackage(folder, force=flags.force)
-    console, status = Console(highlight=False, soft_wrap=True), Console(stderr=True)
+    console = Console(highlight=False, soft_wrap=True)
     title = f"{experiment.number} {experiment.name}".strip()
     console.print(f"{title}: {experiment.decides}", markup=False)
     for word in ("metric", "comparison", "difference"):
         console.print(f"  {word}: {getattr(experiment, word)}", markup=False)
     try:
         package.begin(experiment, config, command)
-        with status.status(experiment.name) as line:
-            outcome = experiment.run(config, lambda words: line.update(f"{experiment.name}: {words}"))
+        with told(experiment.name, sys.stderr) as tell:
+            outcome = experiment.run(config, tell)
         package.finish(outcome)
     finally:
         package.abandon()
