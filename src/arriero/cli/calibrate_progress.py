@@ -8,7 +8,8 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-EVERY_S: Final = 10.0
+from arriero.cli.now_and_then import now_and_then
+
 _DRAWN_PER_S: Final = 2
 """Drawing takes time of the machine that is being measured."""
 
@@ -19,7 +20,8 @@ def told(
 ) -> Generator[Callable[[float, str], None]]:
     """Give a function that takes the part of the time that is over, and what is being measured."""
     if not stream.isatty():
-        yield _lines(title, stream, clock)
+        say = now_and_then(stream, clock)
+        yield lambda part, words: say(f"{title}: {part:.0%}, {words}")
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     shown = Progress(*columns, console=Console(file=stream), transient=True, auto_refresh=False)
@@ -34,16 +36,3 @@ def told(
                 shown.update(task, completed=part, description=f"{title}: {words}", refresh=True)
 
         yield tell
-
-
-def _lines(title: str, stream: TextIO, clock: Callable[[], float]) -> Callable[[float, str], None]:
-    told_at = clock() - EVERY_S
-
-    def tell(part: float, words: str) -> None:
-        nonlocal told_at
-        if clock() - told_at >= EVERY_S:
-            told_at = clock()
-            stream.write(f"{title}: {part:.0%}, {words}\n")
-            stream.flush()
-
-    return tell

@@ -3,31 +3,19 @@
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import TextIO
 
 from rich.console import Console
 
-EVERY_S: Final = 10.0
+from arriero.cli.now_and_then import now_and_then
 
 
 @contextmanager
 def told(name: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> Generator[Callable[[str], None]]:
     """Give a function that takes what is being done now."""
     if not stream.isatty():
-        yield _lines(name, stream, clock)
+        say = now_and_then(stream, clock)
+        yield lambda words: say(f"{name}: {words}")
         return
     with Console(file=stream).status(name) as line:
         yield lambda words: line.update(f"{name}: {words}")
-
-
-def _lines(name: str, stream: TextIO, clock: Callable[[], float]) -> Callable[[str], None]:
-    told_at = clock() - EVERY_S
-
-    def tell(words: str) -> None:
-        nonlocal told_at
-        if clock() - told_at >= EVERY_S:
-            told_at = clock()
-            stream.write(f"{name}: {words}\n")
-            stream.flush()
-
-    return tell
