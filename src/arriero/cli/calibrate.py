@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from arriero.cli.calibrate_flags import CALIBRATED
 from arriero.cli.logs import set_up_logs
 from arriero.cli.machine import available_cores
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.sources import LineParser, add_options, configure, make_parser
 from arriero.core.config import OPTIONS, BackendKind, ServeConfig
 from arriero.core.errors import ConfigError
@@ -70,7 +71,7 @@ def _measure(
 
     if flags.out is not None:
         require_absent([Path(flags.out)], force=flags.force)
-    busy = _busy(busy_ok=flags.busy_ok)
+    busy = busy_or_refused("or use --busy-ok for a doubtful profile", busy_ok=flags.busy_ok)
     machine = machine_facts()
     with _open(config, counts) as opened, told(f"calibrating {opened.name}", sys.stderr) as tell:
         before = take_snapshot()
@@ -146,20 +147,6 @@ def _open(config: ServeConfig, counts: Sequence[int]) -> AbstractContextManager[
         config, counts
     )
     return opened
-
-
-def _busy(*, busy_ok: bool) -> str | None:
-    """Refuse a busy machine; where that is allowed, the line that says so in the profile.
-
-    Raises:
-        ConfigError: names the busy processes.
-    """
-    from arriero.record.machine_load import busy_now
-
-    busy = busy_now()
-    if busy is not None and not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a doubtful profile")
-    return busy
 
 
 def _counts(flags: Namespace) -> tuple[int, ...]:

@@ -19,12 +19,11 @@ from arriero.bench.compare_result import Circumstances, ModelFile, assemble, mod
 from arriero.bench.runner import calibration_facts
 from arriero.bench.runner_points import Rules
 from arriero.cli.bench.compare_view import Lines, markdown
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.simulation.output import new_file, require_absent
-from arriero.core.errors import ConfigError
 from arriero.record.bench_compare import encode_comparison
 from arriero.record.bench_parts import CalibrationFacts
 from arriero.record.machine import machine_facts
-from arriero.record.machine_load import busy_now
 
 EXIT_INTERRUPTED: Final = 130
 
@@ -37,7 +36,9 @@ def run_comparison(plan: ComparePlan, flags: argparse.Namespace, command: Sequen
     """
     out = Path(flags.out)
     require_absent([out], force=flags.force)
-    _require_quiet(busy_ok=flags.busy_ok)
+    busy = busy_or_refused("or use --busy-ok for a degraded result", busy_ok=flags.busy_ok)
+    if busy is not None:
+        print(f"arriero: {busy}", file=sys.stderr)
     model, versions = _model_of(plan), versions_of(plan)
     machine, started_at, began_at = machine_facts(), datetime.now(UTC), time.monotonic()
     compared, calibration = run(_measure(plan, flags))
@@ -86,16 +87,3 @@ def _model_of(plan: ComparePlan) -> ModelFile | None:
 
         path = resolve_model(plan.hold.model)
     return model_file(path)
-
-
-def _require_quiet(*, busy_ok: bool) -> None:
-    """Refuse a busy machine; where that is allowed, each round still says what it saw.
-
-    Raises:
-        ConfigError: names the busy processes.
-    """
-    if (busy := busy_now()) is None:
-        return
-    if not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a degraded result")
-    print(f"arriero: {busy}", file=sys.stderr)

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.simulation.output import ROOT
 from arriero.cli.sources import LineParser, make_parser
-from arriero.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from arriero.record.cpu_lab.ab import AbResult
@@ -81,7 +81,9 @@ def _measured(flags: Namespace, arguments: Sequence[str]) -> "AbResult":
         command=tuple(portable_command(["arriero", "lab", "ab", *arguments])),
         sample=sample_conditions,
     )
-    _refuse_busy(busy_ok=flags.busy_ok)
+    busy = busy_or_refused("or use --busy-ok for a result that says so", busy_ok=flags.busy_ok)
+    if busy is not None:
+        _tell(f"arriero: {busy}")
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         return run_ab(setup, Path(flags.out), _tell, options)
@@ -119,17 +121,6 @@ def _status(result: "AbResult") -> int:
     if result.manifest.is_aa:
         return int(result.verdict in {Verdict.BETTER, Verdict.WORSE})
     return decided.get(result.verdict, 5)
-
-
-def _refuse_busy(*, busy_ok: bool) -> None:
-    from arriero.record.machine_load import busy_now
-
-    busy = busy_now()
-    if busy is None:
-        return
-    if not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a result that says so")
-    _tell(f"arriero: {busy}")
 
 
 def _tell(line: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.quiet import require_quiet
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError, DataError
 
@@ -76,7 +77,7 @@ def _measure(flags: Namespace, read: "ReadConfig", choice: "Choice", folder: Pat
     options = _options(flags)
     environment = lab_environment()
     plan = make_plan(read, choice, environment)
-    _refuse_busy(busy_ok=flags.busy_ok)
+    require_quiet("or use --busy-ok for doubtful figures", busy_ok=flags.busy_ok)
     around = Surroundings(environment_for(environment, plan.executor.kind), sample_conditions)
     before = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
@@ -152,16 +153,6 @@ def _options(flags: Namespace) -> "SessionOptions":
         sync=not flags.no_sync,
         max_seconds=flags.max_seconds,
     )
-
-
-def _refuse_busy(*, busy_ok: bool) -> None:
-    from arriero.record.machine_load import busy_now
-
-    if busy_ok:
-        return
-    busy = busy_now()
-    if busy is not None:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for doubtful figures")
 
 
 def _tell(line: str) -> None:

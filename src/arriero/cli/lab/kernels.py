@@ -5,14 +5,14 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from arriero.cli.lab.kernels_flags import COMPILERS, FILE, KERNELS, chosen, command_words, kernels_parser
-from arriero.cli.simulation.output import require_absent, write_text
-from arriero.core.errors import BindingMismatch, ConfigError
+from arriero.cli.lab.results import require_room, tell_result, write_folder
+from arriero.cli.quiet import busy_or_refused
+from arriero.core.errors import BindingMismatch
 
 if TYPE_CHECKING:
     from arriero.backend.ggml_kernels import GgmlKernels
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from arriero.lab.kernels.timing import Turns
     from arriero.lab.kernels.workbench import Setting
     from arriero.record.cpu_lab.kernels import CandidateResult, KernelsResult
+    from arriero.report.document import Document
+    from arriero.report.drawing import Drawn
 
 _WARM_UPS: Final = 2_000
 _QUICK_WARM_UPS: Final = 100
@@ -35,24 +37,16 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: a flag that cannot work, a busy machine, a compiler that refuses. DataError: a damaged `--from`.
     """
     flags = kernels_parser().parse_args(arguments)
-    folder = Path(flags.out)
     if flags.source is not None:
         from arriero.record.cpu_lab.kernels_file import read_kernels
 
         result = read_kernels(Path(flags.source))
-        _require_absent(folder, flags, with_file=False)
+        folder = require_room(flags, FILE)
     else:
-        _require_absent(folder, flags, with_file=True)
+        folder = require_room(flags, FILE)
         result = _measure(folder, flags)
-    _write_report(result, folder, force=flags.force)
-    if flags.json:
-        from arriero.record.bench_result_text import encode
-
-        sys.stdout.write(encode(result, file=FILE).decode())
-        return 0
-    for line in summary_lines(result):
-        print(line)
-    print(f"report: {folder}/README.md")
+    write_folder(folder, lambda: _plain(result), lambda: _drawn(result), force=flags.force)
+    tell_result(result, summary_lines(result), folder, file=FILE, as_json=flags.json)
     return 0
 
 
@@ -88,7 +82,7 @@ def _measure(folder: Path, flags: Namespace) -> "KernelsResult":
     from arriero.record.cpu_lab.kernels import KernelsResult
     from arriero.record.cpu_lab.kernels_file import write_kernels
 
-    busy = _busy(busy_ok=flags.busy_ok)
+    busy = busy_or_refused("or use --busy-ok for a doubtful result", busy_ok=flags.busy_ok)
     began, started_at = time.monotonic(), datetime.now(UTC)
     ggml, without = _ggml()
     setting = _setting(folder, flags, without)
@@ -153,44 +147,19 @@ def _ggml() -> "tuple[GgmlKernels | None, str | None]":
         return None, str(problem)
 
 
-def _busy(*, busy_ok: bool) -> str | None:
-    """Refuse a busy machine; where that is allowed, the line that says so in the result.
-
-    Raises:
-        ConfigError: names the busy processes.
-    """
-    from arriero.record.machine_load import busy_now
-
-    busy = busy_now()
-    if busy is not None and not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a doubtful result")
-    return busy
-
-
-def _require_absent(folder: Path, flags: Namespace, *, with_file: bool) -> None:
-    """Refuse before anything is run what would be refused at its end."""
-    names = ["README.md", *([FILE] if with_file else [])]
-    require_absent([folder / name for name in names], force=flags.force)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "an error of the system").lower()
-        raise ConfigError(f"--out {folder}: no folder can be made there ({reason}); name another") from None
-
-
-def _write_report(result: "KernelsResult", folder: Path, *, force: bool) -> None:
+def _plain(result: "KernelsResult") -> "Document":
     from arriero.report.cpu_lab.kernels_document import kernels_document
 
-    if find_spec("matplotlib") is None:
-        from arriero.report.markdown import as_markdown
+    return kernels_document(result, {})
 
-        write_text(folder / "README.md", as_markdown(kernels_document(result, {})), force=force)
-        return
-    from arriero.report.cpu_lab.folder import pictures_by_key, write_report
+
+def _drawn(result: "KernelsResult") -> "tuple[Document, tuple[Drawn, ...]]":
+    from arriero.report.cpu_lab.folder import pictures_by_key
+    from arriero.report.cpu_lab.kernels_document import kernels_document
     from arriero.report.cpu_lab.kernels_plots import kernels_drawn
 
     drawn = kernels_drawn(result)
-    write_report(kernels_document(result, pictures_by_key(drawn)), drawn, folder, force=force)
+    return kernels_document(result, pictures_by_key(drawn)), drawn
 
 
 def _tell(line: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.simulation.output import ROOT, add_force, new_file, require_absent
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
@@ -45,11 +46,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _measure(flags: Namespace, threads: tuple[int, ...] | None) -> "MachineResult":
     from arriero.lab.machine.survey import default_probe, survey
-    from arriero.record.machine_load import busy_now
 
-    busy = None if flags.facts else busy_now()
-    if busy is not None and not flags.busy_ok:
-        raise ConfigError(f"{busy}; wait, use --facts, or --busy-ok for doubtful ceilings")
+    remedy = "use --facts, or --busy-ok for doubtful ceilings"
+    busy = None if flags.facts else busy_or_refused(remedy, busy_ok=flags.busy_ok)
     return survey(
         None if flags.facts else default_probe(),
         quick=flags.quick,

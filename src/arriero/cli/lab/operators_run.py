@@ -1,4 +1,4 @@
-"""What `lab profile` and `lab granularity` share: flags, settings, the model, and where results go."""
+"""What `lab profile` and `lab granularity` share: flags, settings and the model."""
 
 import sys
 from argparse import Namespace
@@ -6,14 +6,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from arriero.cli.machine import available_cores
-from arriero.cli.simulation.output import require_absent, write_text
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.choices import FlashAttention, KvType
 from arriero.core.errors import ConfigError
@@ -25,12 +24,9 @@ if TYPE_CHECKING:
     from arriero.record.bench_parts import RunFacts
     from arriero.record.cpu_lab.conditions import ConditionSample
     from arriero.record.cpu_lab.operators import ProfileSettings
-    from arriero.report.document import Document
-    from arriero.report.drawing import Drawn
 
 T = TypeVar("T")
 SEED: Final = 1
-TEXT: Final = "README.md"
 _COUNTS: Final = (
     ("prompt", 1, 512, 64, "rows of the prefill call"),
     ("generate", 1, 32, 8, "decode calls of a repetition"),
@@ -66,7 +62,7 @@ class Beginning:
         """
         from arriero.lab.machine.load_samples import sample_conditions
 
-        self.busy = _busy(busy_ok=flags.busy_ok)
+        self.busy = busy_or_refused("or use --busy-ok for a doubtful result", busy_ok=flags.busy_ok)
         self._command = command
         self._started_at, self._began = datetime.now(UTC), monotonic()
         self.before: ConditionSample = sample_conditions()
@@ -155,42 +151,6 @@ def alone(call: Callable[[], T]) -> T:
     return in_passing_thread(call)
 
 
-def require_room(flags: Namespace, file: str) -> Path:
-    """The folder of the results; refused before anything is measured.
-
-    Raises:
-        ConfigError: a result exists already, or no folder can be made there.
-    """
-    folder = Path(flags.out)
-    names = [TEXT] if flags.source is not None else [TEXT, file]
-    require_absent([folder / name for name in names], force=flags.force)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "an error of the system").lower()
-        raise ConfigError(f"--out {folder}: no folder can be made there ({reason}); name another") from None
-    return folder
-
-
-def write_folder(
-    folder: Path,
-    plain: Callable[[], "Document"],
-    drawn: Callable[[], "tuple[Document, tuple[Drawn, ...]]"],
-    *,
-    force: bool,
-) -> None:
-    """The report: with figures where matplotlib is installed, else as text."""
-    if find_spec("matplotlib") is None:
-        from arriero.report.markdown import as_markdown
-
-        write_text(folder / TEXT, as_markdown(plain()), force=force)
-        return
-    from arriero.report.cpu_lab.folder import write_report
-
-    document, figures = drawn()
-    write_report(document, figures, folder, force=force)
-
-
 def tell(line: str) -> None:
     """One line of progress."""
     print(f"  {line}", file=sys.stderr, flush=True)
@@ -208,12 +168,3 @@ def whole(given: str | None, flag: str, least: int, default: int) -> int:
         return Whole(least).parse(given)
     except BadValue as error:
         raise ConfigError(f"{flag} {given}: {error}") from None
-
-
-def _busy(*, busy_ok: bool) -> str | None:
-    from arriero.record.machine_load import busy_now
-
-    busy = busy_now()
-    if busy is not None and not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a doubtful result")
-    return busy

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from arriero.cli.lab.perf_flags import numbers, seconds, targets_of, whole
+from arriero.cli.quiet import require_quiet
 from arriero.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def run_profiler(flags: Namespace, prepared: Prepared, profiler: "Profiler", set
     from arriero.lab.perf.session import run_session
     from arriero.record.cpu_lab.perf import RunStatus
 
-    refuse_busy(busy_ok=flags.busy_ok)
+    require_quiet("or use --busy-ok", busy_ok=flags.busy_ok)
     folder = Path(flags.out)
     plan = replace(prepared.plan, settings=settings)
     with ended_as_interrupt():
@@ -90,19 +91,6 @@ def library_choice(flags: Namespace) -> Path | None:
 def tell(line: str) -> None:
     """Progress goes to standard error."""
     print(line, file=sys.stderr, flush=True)
-
-
-def refuse_busy(*, busy_ok: bool) -> None:
-    """Refuse a busy machine.
-
-    Raises:
-        ConfigError: names the busy processes.
-    """
-    from arriero.record.machine_load import busy_now
-
-    busy = None if busy_ok else busy_now()
-    if busy is not None:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok")
 
 
 def _options(flags: Namespace) -> "SessionOptions":

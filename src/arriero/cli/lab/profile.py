@@ -1,6 +1,5 @@
 """`arriero lab profile`: time by operator inside the decode call, the host's part of a step, and the roofline."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,11 +11,10 @@ from arriero.cli.lab.operators_run import (
     alone,
     opened,
     operators_parser,
-    require_room,
     settings_of,
     tell,
-    write_folder,
 )
+from arriero.cli.lab.results import require_room, tell_result, write_folder
 from arriero.cli.simulation.output import ROOT
 from arriero.cli.sources import LineParser
 
@@ -50,14 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         result = _measure(flags, folder, ["arriero", "lab", "profile", *words])
     write_folder(folder, lambda: _plain(result), lambda: _drawn(result), force=flags.force)
-    if flags.json:
-        from arriero.record.bench_result_text import encode
-
-        sys.stdout.write(encode(result, file=FILE).decode())
-        return 0
-    for line in summary_lines(result):
-        print(line)
-    print(f"report: {folder}/README.md")
+    tell_result(result, summary_lines(result), folder, file=FILE, as_json=flags.json)
     return 0
 
 

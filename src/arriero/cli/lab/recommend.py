@@ -12,6 +12,7 @@ import msgspec
 from arriero.cli.lab.recommend_files import DEFAULT_MODELS, bound_words, candidate_files
 from arriero.cli.lab.report import require_matplotlib
 from arriero.cli.machine import available_cores
+from arriero.cli.quiet import busy_or_refused
 from arriero.cli.recommendations import keep, kept_folder
 from arriero.cli.simulation.output import ROOT, new_file, refuse_links
 from arriero.cli.sources import LineParser, make_parser
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     require_matplotlib()
     _require_new(out, flags)
     size = _QUICK if flags.quick else _WHOLE
-    busy = _busy(busy_ok=flags.busy_ok)
+    busy = busy_or_refused("or use --busy-ok for a doubtful recommendation", busy_ok=flags.busy_ok)
     plan = _plan(flags, size)
     run = _run(plan, flags, out, busy)
     _write(run, out)
@@ -190,20 +191,6 @@ def _keep(run: "RecommendationRun", flags: Namespace) -> None:
         return
     for path in keep(folder, run):
         print(f"kept: {path}; a server of this model finds it there", file=sys.stderr)
-
-
-def _busy(*, busy_ok: bool) -> str | None:
-    """Refuse a busy machine; where that is allowed, the line that says so in the result.
-
-    Raises:
-        ConfigError: names the busy processes.
-    """
-    from arriero.record.machine_load import busy_now
-
-    busy = busy_now()
-    if busy is not None and not busy_ok:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a doubtful recommendation")
-    return busy
 
 
 def _counts(flags: Namespace, cores: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from arriero.cli.calibrate_progress import told
 from arriero.cli.cost_profiles import UsedProfile, command
 from arriero.cli.loading import LoadedModel, engine_options, load_model, placement_of, settle_threads
 from arriero.cli.progress import Progress
+from arriero.cli.quiet import require_quiet
 from arriero.core.config import ServeConfig
 from arriero.core.config_rules import public_view
 from arriero.core.errors import ConfigError
@@ -28,7 +29,6 @@ from arriero.metrics.validity import worst
 from arriero.record.bench_parts import Evidence, TargetFacts
 from arriero.record.bench_result_run import run_facts
 from arriero.record.machine import machine_facts
-from arriero.record.machine_load import busy_now
 from arriero.record.profile_facts import profile_facts
 from arriero.record.validation import Validation
 from arriero.workload.manifest import sha256_of
@@ -59,7 +59,7 @@ def validated(config: ServeConfig, flags: Namespace, words: Sequence[str], setti
     Raises:
         ConfigError: the machine is busy, the model cannot be had, there is no profile, or no peer answers.
     """
-    _require_quiet(busy_ok=flags.busy_ok)
+    require_quiet("or use --busy-ok for a degraded result", busy_ok=flags.busy_ok)
     started_at, began_at = datetime.now(UTC), time.monotonic()
     with Progress("loading the model"):
         loaded = load_model(config)
@@ -166,9 +166,3 @@ async def _opened_peer(flags: Namespace) -> AsyncGenerator[Driver | None]:
         yield driver
     finally:
         await driver.close()
-
-
-def _require_quiet(*, busy_ok: bool) -> None:
-    busy = None if busy_ok else busy_now()
-    if busy is not None:
-        raise ConfigError(f"{busy}; wait, or use --busy-ok for a degraded result")
