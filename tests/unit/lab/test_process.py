@@ -43,14 +43,14 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
 
 
 def test_a_timeout_is_a_value_and_what_was_written_is_kept() -> None:
-    done = python(LONG, timeout_s=0.2)
+    done = python(LONG, timeout_s=1.0)
     assert done.timed_out
     assert done.return_code == -signal.SIGTERM
     assert done.stdout == "begun\n"
 
 
 def test_a_child_that_does_not_listen_is_killed() -> None:
-    done = python(DEAF, timeout_s=0.3, grace_s=0.1)
+    done = python(DEAF, timeout_s=1.0, grace_s=0.1)
     assert (done.timed_out, done.return_code) == (True, -signal.SIGKILL)
 
 
@@ -58,7 +58,7 @@ def test_what_the_child_has_started_ends_with_it(tmp_path: Path) -> None:
     place = tmp_path / "pid"
     code = f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-IS', '-c', {LONG!r}]); "
     code += f"open({str(place)!r}, 'w').write(str(p.pid)); time.sleep(60)"
-    assert python(code, timeout_s=0.4).timed_out
+    assert python(code, timeout_s=1.5).timed_out
     assert has_ended(int(place.read_text(encoding="ascii")))
 
 
@@ -90,18 +90,24 @@ def test_another_thread_can_end_the_child() -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_the_child_first() -> None:
-    """The signal comes while we wait; when the exception reaches us, there is no child any more."""
-    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            python(LONG)
-    finally:
-        timer.cancel()
-        timer.join()
+def test_ctrl_c_ends_the_child_first(tmp_path: Path) -> None:
+    """The signal comes while we wait; when the exception reaches us, that child is gone, whoever else's live on."""
+    named = tmp_path / "pid"
+    code = f"import os, pathlib; pathlib.Path({str(named)!r}).write_text(str(os.getpid()) + '.'); {LONG}"
+    paused = threading.Event()
+
+    def press() -> None:
+        while not (named.exists() and named.read_text().endswith(".")):
+            paused.wait(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        python(code)
+    presser.join()
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(int(named.read_text().rstrip(".")), os.WNOHANG)
 
 
 def test_variables_come_on_top_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
