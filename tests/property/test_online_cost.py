@@ -102,6 +102,34 @@ def test_steps_that_are_somewhat_slow_have_little_influence() -> None:
     assert abs(sum(errors(model.refined(), COST))) / 200 < 0.015
 
 
+@pytest.mark.parametrize("speed", [1.3, 0.8])
+def test_a_machine_that_changes_its_speed_is_followed_within_seconds_of_computing(speed: float) -> None:
+    real, model = slower(fixed=speed, rows=speed, attention=speed), OnlineCost(COST)
+    watch(model, COST, 300)
+    spent = 0.0
+    for rows in steps(1000, seed=8):
+        took = real.time(rows)
+        model.observe(rows, took)
+        spent += took
+        if spent > 3 * FOLLOW.settle:
+            break
+    # of the thread that computes rows alone it has hardly seen a step
+    wrong = sorted(map(abs, errors(model.refined(), real)))
+    assert wrong[100] < 0.03
+    watch(model, COST, 300)
+    assert sum(map(abs, errors(model.refined(), COST))) / 200 < 0.02
+
+
+def test_a_long_step_says_as_much_of_the_speed_as_many_short_ones() -> None:
+    short, long = OnlineCost(COST), OnlineCost(COST)
+    row, chunk = [Stretch(0, 500, 1, wants_logits=True)], [Stretch(0, 500, 512, wants_logits=False)]
+    for _ in range(round(COST.time(chunk) / COST.time(row))):
+        short.observe(row, 1.1 * COST.time(row))
+    long.observe(chunk, 1.1 * COST.time(chunk))
+    assert long.factors[2][TermGroup.FIXED] > 1.03
+    assert short.factors[1][TermGroup.FIXED] > 1.03
+
+
 def test_a_neighbour_that_stays_is_seen_and_not_learned() -> None:
     model = OnlineCost(COST)
     watch(model, COST, 300)

@@ -118,7 +118,7 @@ def open_context(
             f"{options.num_sequences}: memory may not suffice; lower --ctx-size, --batch or --micro-batch"
         )
         raise ConfigError(message)
-    limits = _read_limits(model, handle, unified=options.unified)
+    limits = _read_limits(model, handle, options)
     return OpenContext(library, handle, library.short("llama_get_memory")(handle), limits)
 
 
@@ -164,8 +164,9 @@ def available_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_limits(model: LlamaModel, handle: int, *, unified: bool) -> BackendLimits:
+def _read_limits(model: LlamaModel, handle: int, options: ContextOptions) -> BackendLimits:
     short = model.library.short
+    has_tiles = options.flash_attention is not FlashAttention.OFF and options.kv_type not in QUANTISED
     stream: int = short("llama_n_ctx_seq")(handle)
     return BackendLimits(
         num_sequences=short("llama_n_seq_max")(handle),
@@ -174,6 +175,7 @@ def _read_limits(model: LlamaModel, handle: int, *, unified: bool) -> BackendLim
         num_cells=short("llama_n_ctx")(handle),
         # beyond what it was trained for a model talks nonsense
         sequence_limit=min(stream, model.capabilities.trained_context),
-        unified=unified,
+        unified=options.unified,
         vocab_size=model.capabilities.vocab_size,
+        tiled_heads=model.capabilities.num_heads if has_tiles else 0,
     )

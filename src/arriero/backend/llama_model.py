@@ -29,6 +29,7 @@ class Capabilities:
         trained_context: tokens of context that it was trained for.
         vocab_size: length of a row of logits.
         num_layers: transformer blocks.
+        num_heads: of attention, in each of them.
         trims: whether a tail of a sequence can be taken out of memory again (no recurrent or sliding-window parts).
         memory: the kind of its memory, in words.
     """
@@ -40,6 +41,7 @@ class Capabilities:
     trained_context: int
     vocab_size: int
     num_layers: int
+    num_heads: int
     trims: bool
     memory: str
 
@@ -120,6 +122,7 @@ class LlamaModel:
             trained_context=short("llama_model_n_ctx_train")(self.handle),
             vocab_size=short("llama_vocab_n_tokens")(self.vocab),
             num_layers=short("llama_model_n_layer")(self.handle),
+            num_heads=short("llama_model_n_head")(self.handle),
             trims=memory == ATTENTION,
             memory=memory,
         )

@@ -43,6 +43,7 @@ class BackendLimits:
         sequence_limit: positions of one sequence.
         unified: one pool of cells, or one stream for each sequence.
         vocab_size: length of a row of logits.
+        tiled_heads: heads of attention, where it is fused and computes tiles of rows; else 0.
     """
 
     num_sequences: int
@@ -52,6 +53,7 @@ class BackendLimits:
     sequence_limit: int
     unified: bool
     vocab_size: int
+    tiled_heads: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,7 @@ def _measuring(found: "Calibration", opened: "Opened", before: "CpuSnapshot", bu
         busy=busy,
         version=VERSION,
         library=opened.library,
+        late=float(f"{found.late:.4g}"),
     )
 
 
@@ -136,6 +137,8 @@ def summary_lines(profile: "CostProfile") -> Iterator[str]:
             f"{each.threads:>7} {each.kind:<8} {shapes:<9} {each.num_samples:>5}{each.bias:>+8.1%}"
             f"{each.typical:>8.1%}{each.p90:>8.1%}{each.worst:>8.1%}{each.noise:>8.1%}"
         )
+    if measuring.late > 0:
+        yield f"speed: for one second in twenty everything took {measuring.late:.1%} longer than usual, or more"
     if measuring.busy is not None:
         yield f"doubtful: {measuring.busy}"
 

@@ -1,8 +1,15 @@
 """OnlineCost: a calibrated model that follows its machine, one step at a time.
 
 Few numbers move: for each number of threads a factor on what is fixed, on rows and on attention, and one on the host's
-share. A step moves each factor by its share of that step, so a decode step says much about passes and little about
-long contexts. Factors are multiplied, never added to, so no cost becomes negative.
+share. Two things move them:
+
+    the machine's speed    changes at once for whatever is computed, as virtual machines do, and back again: every step
+                           moves all factors of its threads alike, the more the longer it took, so that most of a
+                           change is taken over within a second of computing
+    what costs what        a step moves each factor a little, by how much larger than usual its share of that step is: a
+                           decode step beside long prompts says more about passes than about long contexts
+
+Factors are multiplied, never added to, so no cost becomes negative.
 
 What a busy neighbour does must not be learned, since it passes:
 
@@ -18,9 +25,11 @@ Half of all steps take longer than a prediction that is right, so a promise need
 twenty exceeds lately. It grows with each step beyond it and shrinks a nineteenth as much with each of the others.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
+from statistics import median
 from typing import Final, NamedTuple
 
 from arriero.costmodel.calibrated import CalibratedCost
@@ -35,6 +44,7 @@ _USUAL_STEP: Final = 0.02
 _PROMISE: Final = 0.95
 _LATE_STEP: Final = 0.2  # in usual errors
 _LATE_MOST: Final = 0.5
+_RECENT: Final = 5
 _DIGITS: Final = 6  # of a factor, when it is told
 
 
@@ -43,14 +53,17 @@ class FollowRules:
     """How a model follows.
 
     Attributes:
-        gain: share of an error that one step takes back.
+        gain: share of an error that one step takes back by what it was made of.
+        settle: microseconds of steps in which about two thirds of what the last steps agree in are taken over by all
+            factors of their threads alike.
         far: a step so many times as long as predicted is a disturbance.
         clip: influence is limited to so many usual errors.
         reach: a factor stays between 1 / reach and reach.
-        memory: steps over which the disturbance is averaged.
+        memory: steps over which the disturbance and the usual shares are averaged.
     """
 
     gain: float = 0.02
+    settle: float = 1_000_000.0
     far: float = 1.6
     clip: float = 4.0
     reach: float = 2.0
@@ -84,6 +97,10 @@ class OnlineCost:
         self._rules = rules
         self._factors = {number: dict.fromkeys(TermGroup, 1.0) for number in cost.passes}
         self._host = 1.0
+        self._shares = {number: dict.fromkeys(TermGroup, 0.0) for number in cost.passes}  # of a step, usually
+        self._host_share = 0.0
+        # what is left of the errors of the last steps, by the number of threads that took most of their time
+        self._recent = {number: deque[float](maxlen=_RECENT) for number in cost.passes}
         self._usual = _USUAL_AT_FIRST
         self._late = log1p(cost.spread)
         self._disturbance = 0.0
@@ -171,12 +188,35 @@ class OnlineCost:
         self._late = max(0.0, min(_LATE_MOST, self._late))
         self._usual *= exp(_USUAL_STEP if abs(error) > self._usual else -_USUAL_STEP)
         self._usual = max(_USUAL_LEAST, min(_USUAL_MOST, self._usual))
+        if parts:
+            number = max(parts, key=parts.__getitem__)[0]
+            self._follow_speed(number, error, predicted)
         squares = (host * host + sum(part * part for part in parts.values())) / predicted**2
-        step = self._rules.gain * believed / squares / predicted
+        step = self._rules.gain * believed / squares
         for (number, group), part in parts.items():
-            factors = self._factors[number]
-            factors[group] = self._bounded(factors[group] * exp(step * part))
-        self._host = self._bounded(self._host * exp(step * host))
+            factors, shares = self._factors[number], self._shares[number]
+            more = part / predicted - shares[group]
+            factors[group] = self._bounded(factors[group] * exp(step * more))
+            shares[group] += more / self._rules.memory
+        more = host / predicted - self._host_share
+        self._host = self._bounded(self._host * exp(step * more))
+        self._host_share += more / self._rules.memory
+
+    def _follow_speed(self, number: int, error: float, predicted: float) -> None:
+        """Take over a part of what most of the last steps agree in that were computed by so many threads.
+
+        A step that is late by itself moves nothing. Of other numbers of threads nothing is said: beside a neighbour who
+        wants one of two cores, two threads are slow and one is not.
+        """
+        recent = self._recent[number]
+        recent.append(error)
+        by = -expm1(-predicted / self._rules.settle) * median(recent)
+        for place in range(len(recent)):
+            recent[place] -= by
+        factor, factors = exp(by), self._factors[number]
+        for group in factors:
+            factors[group] = self._bounded(factors[group] * factor)
+        self._host = self._bounded(self._host * factor)
 
     def _bounded(self, factor: float) -> float:
         return max(1 / self._rules.reach, min(self._rules.reach, factor))

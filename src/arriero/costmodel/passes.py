@@ -79,6 +79,11 @@ class Pass(NamedTuple):
     logit_rows: int
     builds: bool
 
+    @property
+    def length(self) -> int:
+        """Rows of each stream."""
+        return self.rows // self.streams
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRules:
@@ -90,6 +95,7 @@ class PassRules:
         stream_cells: cells of the pool, or of one stream.
         tile_rows: from so many rows on attention is computed in tiles of so many.
         cell_pad: cells are looked at in multiples of this.
+        tiled_heads: heads of attention, where it is fused; 0 where it is not, or where they are not known.
     """
 
     micro_batch: int
@@ -97,6 +103,7 @@ class PassRules:
     stream_cells: int
     tile_rows: int = TILE_ROWS
     cell_pad: int = CELL_PAD
+    tiled_heads: int = 0
 
     def scan(self, used: int) -> int:
         """Cells that are looked at where so many are in use."""

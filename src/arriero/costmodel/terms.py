@@ -14,6 +14,7 @@
     many_*
     logits      once where logits are computed
     logit_row   each row of them, and
+    logit_four  groups of four beyond a multiple of 8, and
     logit_single  each one beyond a multiple of 4
 
 Linear in the coefficients, so that a fit is a least-squares problem, and steps of any make-up are sums of the same few.
@@ -27,12 +28,14 @@ from typing import Final
 
 from arriero.core.errors import DataError
 from arriero.costmodel.passes import AttentionPath, Pass
+from arriero.costmodel.tiles import UNCUT, Tiles
 
 KNOTS: Final = (0, 16, 64, 256)
 _FIRST, _SECOND, _THIRD = KNOTS[1:]
 BLOCK_ROWS: Final = 16
 """Rows that kernels for repacked weights take together, where there are so many."""
 _QUAD: Final = 4
+_OCTET: Final = 8
 
 
 class TermGroup(StrEnum):
@@ -60,6 +63,7 @@ _GROUPS: Final = (
     ("many_scan", TermGroup.ATTENTION),
     ("logits", TermGroup.FIXED),
     ("logit_row", TermGroup.ROWS),
+    ("logit_four", TermGroup.ROWS),
     ("logit_single", TermGroup.ROWS),
 )
 TERMS: Final = tuple(name for name, _ in _GROUPS)
@@ -68,10 +72,11 @@ _GROUP_OF: Final = tuple(group for _, group in _GROUPS)
 _NOTHING: Final = (0, 0)
 
 
-def amounts(one: Pass) -> tuple[float, ...]:
-    """How much of each term a pass has."""
+def amounts(one: Pass, tiles: Tiles = UNCUT) -> tuple[float, ...]:
+    """How much of each term a pass has, if `tiles` says who computes its attention."""
     rows, keys = one.rows, (one.keys, one.scanned)
     is_many = one.path is AttentionPath.MANY
+    tiled = (one.keys * tiles.waste(one.length, one.streams), one.scanned) if is_many else _NOTHING
     return (
         1,
         one.builds,
@@ -86,18 +91,25 @@ def amounts(one: Pass) -> tuple[float, ...]:
         one.cells,
         *(keys if one.path is AttentionPath.ONE else _NOTHING),
         *(keys if one.path is AttentionPath.FEW else _NOTHING),
-        *(keys if is_many else _NOTHING),
+        *tiled,
         one.logit_rows > 0,
         one.logit_rows,
+        one.logit_rows % _OCTET // _QUAD,
         one.logit_rows % _QUAD,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PassCosts:
-    """Microseconds of each term, in the order of `TERMS`, at one number of threads."""
+    """Microseconds of each term, in the order of `TERMS`, at one number of threads.
+
+    Attributes:
+        values: the microseconds.
+        tiles: who computes fused attention.
+    """
 
     values: tuple[float, ...]
+    tiles: Tiles = UNCUT
 
     def __post_init__(self) -> None:
         """Refuse what is no cost.
@@ -113,7 +125,7 @@ class PassCosts:
                 raise DataError(f"{name}: {value} us is no cost; give a number that is not negative", field=name)
 
     @classmethod
-    def of(cls, named: Mapping[str, float]) -> "PassCosts":
+    def of(cls, named: Mapping[str, float], tiles: Tiles = UNCUT) -> "PassCosts":
         """From names; those that are missing cost nothing.
 
         Raises:
@@ -122,7 +134,7 @@ class PassCosts:
         for name in named:
             if name not in TERMS:
                 raise DataError(f"{name}: no term of a pass; the terms are {', '.join(TERMS)}", field=name)
-        return cls(tuple(float(named.get(name, 0.0)) for name in TERMS))
+        return cls(tuple(float(named.get(name, 0.0)) for name in TERMS), tiles)
 
     @property
     def named(self) -> dict[str, float]:
@@ -131,15 +143,16 @@ class PassCosts:
 
     def time(self, one: Pass) -> float:
         """Microseconds of one pass."""
-        return float(sum(map(mul, self.values, amounts(one)), 0.0))
+        return float(sum(map(mul, self.values, amounts(one, self.tiles)), 0.0))
 
     def shares(self, one: Pass) -> dict[TermGroup, float]:
         """The same microseconds, by group."""
         found = dict.fromkeys(TermGroup, 0.0)
-        for group, part in zip(_GROUP_OF, map(mul, self.values, amounts(one)), strict=True):
+        for group, part in zip(_GROUP_OF, map(mul, self.values, amounts(one, self.tiles)), strict=True):
             found[group] += part
         return found
 
     def scaled(self, factors: Mapping[TermGroup, float]) -> "PassCosts":
         """Every term of a group times its factor."""
-        return PassCosts(tuple(value * factors[group] for value, group in zip(self.values, _GROUP_OF, strict=True)))
+        values = (value * factors[group] for value, group in zip(self.values, _GROUP_OF, strict=True))
+        return PassCosts(tuple(values), self.tiles)

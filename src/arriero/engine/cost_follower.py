@@ -33,7 +33,7 @@ class TellRules:
     """
 
     moved: float = 0.02
-    every: Time = 1_000_000
+    every: Time = 250_000
     look: Time = 100_000
 
 

@@ -10,4 +10,5 @@ def rules_of(limits: BackendLimits) -> PassRules:
         micro_batch=limits.micro_batch,
         unified=limits.unified,
         stream_cells=limits.num_cells if limits.unified else limits.num_cells // limits.num_sequences,
+        tiled_heads=limits.tiled_heads,
     )

@@ -27,6 +27,7 @@ class Calibration(NamedTuple):
         num_rounds: how often every shape was measured.
         num_samples: measured steps.
         seconds: that the rounds took.
+        late: by which part the machine was slower than usual for one second in twenty, whatever was computed.
     """
 
     cost: CalibratedCost
@@ -34,6 +35,7 @@ class Calibration(NamedTuple):
     num_rounds: int
     num_samples: int
     seconds: float
+    late: float
 
 
 def calibrate(
@@ -71,11 +73,11 @@ def calibrate(
 
 
 def _fitted(measured: Measured, rules: PassRules, threads: Threads, backend: Backend) -> Calibration:
-    passes = {number: fit_passes(samples, rules) for number, samples in measured.samples.items()}
+    passes = {number: fit_passes(samples, rules, number) for number, samples in measured.samples.items()}
     everything = [sample for samples in measured.samples.values() for sample in samples]
     cost = CalibratedCost(
         rules=rules,
-        passes=passes,
+        passes={number: each.costs for number, each in passes.items()},
         threads=threads,
         host=host_costs(backend, everything),
         valid=valid_range(everything, rules),
@@ -86,4 +88,5 @@ def _fitted(measured: Measured, rules: PassRules, threads: Threads, backend: Bac
         num_rounds=measured.num_rounds,
         num_samples=len(everything),
         seconds=measured.seconds,
+        late=max(each.late for each in passes.values()),
     )

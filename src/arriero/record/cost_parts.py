@@ -13,6 +13,7 @@ from arriero.core.option_kinds import Threads
 from arriero.costmodel.calibrated import CalibratedCost, HostCosts, ValidRange
 from arriero.costmodel.passes import PassRules
 from arriero.costmodel.terms import PassCosts
+from arriero.costmodel.tiles import tiles_of
 from arriero.record.strict import Count, Name, Positive
 
 Microseconds = Annotated[float, Meta(ge=0, le=1e12)]
@@ -30,6 +31,7 @@ class Rules(_Part, frozen=True, kw_only=True):
     stream_cells: Positive
     tile_rows: Positive
     cell_pad: Positive
+    tiled_heads: Count = 0
 
 
 class UsedThreads(_Part, frozen=True, kw_only=True):
@@ -106,7 +108,10 @@ def cost_from(setup: CostSetup) -> CalibratedCost:
     valid, host = setup.valid, setup.host
     return CalibratedCost(
         rules=pass_rules(setup.rules),
-        passes={each.threads: PassCosts.of(each.terms_us) for each in setup.passes},
+        passes={
+            each.threads: PassCosts.of(each.terms_us, tiles_of(setup.rules.tiled_heads, each.threads))
+            for each in setup.passes
+        },
         threads=Threads(setup.threads.decode, setup.threads.prefill),
         host=HostCosts(step=host.step_us, entry=host.entry_us, token=host.token_us, delivery=host.delivery_us),
         valid=ValidRange(rows=valid.rows, sequences=valid.sequences, context=valid.context, pool=valid.pool),
@@ -122,6 +127,7 @@ def pass_rules(rules: Rules) -> PassRules:
         stream_cells=rules.stream_cells,
         tile_rows=rules.tile_rows,
         cell_pad=rules.cell_pad,
+        tiled_heads=rules.tiled_heads,
     )
 
 
@@ -133,4 +139,5 @@ def rules_part(rules: PassRules) -> Rules:
         stream_cells=rules.stream_cells,
         tile_rows=rules.tile_rows,
         cell_pad=rules.cell_pad,
+        tiled_heads=rules.tiled_heads,
     )

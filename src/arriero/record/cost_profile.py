@@ -71,7 +71,8 @@ class Fingerprint(_Part, frozen=True, kw_only=True):
 class Residuals(_Part, frozen=True, kw_only=True):
     """How far predictions are from measurements, for one number of threads and one kind of step.
 
-    Errors are (median of a shape's times - prediction) / prediction.
+    Errors are (median of a shape's times - prediction) / prediction, at the machine's usual speed: what it was slower
+    or faster by for a while, whatever was computed, is taken out of the times.
 
     Attributes:
         threads: that computed.
@@ -110,6 +111,7 @@ class Measuring(_Part, frozen=True, kw_only=True):
         num_samples: measured steps.
         load: what the machine was busy with meanwhile; null where that cannot be read.
         busy: why the figures are doubtful, or null: others used the machine before or meanwhile.
+        late: by which part the machine was slower than usual for one second in twenty, whatever was computed.
         version: of arriero.
         library: what computed, with its version.
     """
@@ -122,6 +124,7 @@ class Measuring(_Part, frozen=True, kw_only=True):
     busy: str | None
     version: Name
     library: Name
+    late: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class CostProfile(_Part, frozen=True, kw_only=True):
@@ -141,7 +144,7 @@ class CostProfile(_Part, frozen=True, kw_only=True):
 
 
 def cost_of(profile: CostProfile, *, threads: Threads | None = None, rules: PassRules | None = None) -> CalibratedCost:
-    """The cost model; its spread is the error of prediction that nine of ten new shapes kept within.
+    """The cost model; its spread is the error of prediction that nine of ten new shapes kept within, and `late`.
 
     Args:
         profile: where the costs come from.
@@ -159,19 +162,19 @@ def cost_of(profile: CostProfile, *, threads: Threads | None = None, rules: Pass
         passes=list(profile.passes),
         host=profile.host,
         valid=profile.valid,
-        spread=_spread(profile.residuals, used),
+        spread=_spread(profile.residuals, used, profile.measuring.late),
     )
     return cost_from(setup)
 
 
-def _spread(residuals: Sequence[Residuals], threads: Threads) -> float:
-    """What a promise about steps with prompts has to allow for; 0 where nobody has looked at new shapes of them."""
+def _spread(residuals: Sequence[Residuals], threads: Threads, late: float) -> float:
+    """What a promise about steps with prompts has to allow for: how far shapes are mistaken, and a slow machine."""
     found = [
         each.p90
         for each in residuals
         if each.held_out and each.kind is StepKind.MIXED and each.threads == threads.prefill
     ]
-    return min(max(0.0, *found), _MOST_SPREAD) if found else 0.0
+    return min(max([0.0, *found]) + late, _MOST_SPREAD)
 
 
 def profile_of(

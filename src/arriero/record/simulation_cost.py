@@ -102,6 +102,7 @@ class StepCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             stream_cells=stream_cells,
             tile_rows=profile.rules.tile_rows,
             cell_pad=profile.rules.cell_pad,
+            tiled_heads=profile.rules.tiled_heads,
         )
         threads = None if self.threads is UNSET else Threads(*self.threads)
         try:

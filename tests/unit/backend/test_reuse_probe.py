@@ -112,6 +112,7 @@ def capabilities_of(memory: str = ATTENTION) -> Capabilities:
         trained_context=100,
         vocab_size=60,
         num_layers=1,
+        num_heads=1,
         trims=memory == ATTENTION,
         memory=memory,
     )

@@ -50,7 +50,7 @@ def test_a_slower_machine_is_told_and_predicted_from_then_on() -> None:
     assert follower.due(BOTH, 20 * SECOND) is None, "told once"
 
 
-def test_messages_are_a_second_apart_at_least() -> None:
+def test_messages_are_so_much_apart_at_least() -> None:
     follower = CostFollower(COST)
     watch(follower, 1.2, steps=20)
     assert follower.due(BOTH, 0) is not None

@@ -9,6 +9,7 @@ import pytest
 from arriero.core.errors import ConfigError
 from arriero.core.option_kinds import Threads
 from arriero.costmodel.change import CostChange
+from arriero.engine.cost_follower import TELL
 from arriero.engine.engine import Engine
 from arriero.engine.journal import Journal
 from arriero.engine.observer import StepRecord
@@ -75,7 +76,7 @@ def test_a_machine_that_became_slower_is_told_to_the_scheduler_and_predicted_rig
     changes = [message for record in records for message in record.messages if isinstance(message, CostChange)]
     assert changes
     gaps = zip(changes_at(records), changes_at(records)[1:], strict=False)
-    assert all(later - earlier >= 1_000_000 for earlier, later in gaps)
+    assert all(later - earlier >= TELL.every for earlier, later in gaps)
     assert timed.log.records[-1].snapshot.totals.recalibrations == len(changes)
     assert sum(ratios(records[:10])) / 10 > 1.1
     assert 0.97 < sum(ratios(records[-100:])) / 100 < 1.03

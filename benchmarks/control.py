@@ -1,0 +1,199 @@
+"""What choosing and predicting cost: 16 sequences run, 1,000 requests wait, under every policy.
+
+    python benchmarks/control.py --profile FILE [--model REF] [--json FILE]
+
+MICROBENCHMARK: the scheduler and the step control of an engine, without a model; each step's plan, prediction, commit
+and what the cost model learns from it, in the time of this machine.
+MEASURED: a decode step of 16 sequences on the model, which is what that time is held against.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parent))
+from engine import step_overhead
+from machine import machine_facts, refuse_busy_machine
+
+from arriero.backend.library import process_start
+from arriero.backend.llama_model import LlamaModel
+from arriero.backend.models import resolve_model
+from arriero.backend.protocol import BackendLimits
+from arriero.core.choices import PolicyWord
+from arriero.core.events import Event, Finished
+from arriero.core.ids import RequestId, Time
+from arriero.core.plan import BatchPlan, Sampled
+from arriero.core.request import GREEDY, Request
+from arriero.costmodel.calibrated import CalibratedCost
+from arriero.engine.building import build_scheduler
+from arriero.engine.options import EngineOptions
+from arriero.engine.step_control import Measured, build_control, build_interrupter
+from arriero.kv.reuse import ReuseRules
+from arriero.record.cost_profile import cost_of, read_cost_profile
+from arriero.scheduler.policy_spec import PolicySpec
+
+SEQUENCES = 16
+WAITING = 1000
+STEPS = 3000
+WARM_STEPS = 200
+TARGET_MS = 100.0
+SPREAD = 0.05  # of the pretended step times about their prediction
+ANSWER = 7  # what every row's next token is
+SHARED = 40  # tokens that a tenth of the prompts begin with, so that prefixes are looked for and found
+TENANTS = 8
+
+LIMITS = BackendLimits(
+    num_sequences=SEQUENCES + 8,
+    num_rows=512,
+    micro_batch=512,
+    num_cells=(SEQUENCES + 8) * 2048,
+    sequence_limit=2048,
+    unified=False,
+    vocab_size=49_152,
+)
+
+
+@dataclass
+class Asks:
+    """Requests without end, of a seed: lengths, tenants, urgency and deadlines by chance."""
+
+    rng: Random
+    number: int = 0
+
+    def next(self, now: Time) -> Request:
+        """The next one."""
+        rng, self.number = self.rng, self.number + 1
+        shared = [5] * SHARED if rng.random() < 0.1 else []
+        own = [rng.randrange(1000, 40_000) for _ in range(rng.randint(16, 256))]
+        return Request(
+            request_id=RequestId(self.number),
+            prompt=shared + own,
+            max_tokens=rng.randint(16, 128),
+            arrival_at=now,
+            cache_scope="all",
+            priority=rng.randint(-3, 3),
+            deadline_at=now + rng.randint(10, 600) * 1_000_000,
+            tenant=f"tenant {rng.randrange(TENANTS)}",
+        )
+
+
+@dataclass
+class Times:
+    """Nanoseconds of each step's parts."""
+
+    plan: list[int]
+    predict: list[int]
+    commit: list[int]
+    learn: list[int]
+
+    def row(self) -> dict[str, float]:
+        """Means in microseconds, and the 99th percentile of the whole; the mean has every step's share in it."""
+        parts = {"plan": self.plan, "predict": self.predict, "commit": self.commit, "learn": self.learn}
+        wholes = sorted(map(sum, zip(*parts.values(), strict=True)))
+        figures = {f"{name}_us": statistics.mean(values) / 1000 for name, values in parts.items()}
+        return {
+            **figures,
+            "all_us": statistics.mean(wholes) / 1000,
+            "all_p99_us": wholes[len(wholes) * 99 // 100] / 1000,
+        }
+
+
+def overhead(word: PolicyWord, cost: CalibratedCost, num_steps: int = STEPS) -> dict[str, float]:
+    """What a step spends on choosing and predicting, with `WAITING` requests that wait at every moment."""
+    options = EngineOptions(
+        backlog=None,
+        retained=LIMITS.num_sequences - SEQUENCES,
+        reuse=ReuseRules(),
+        cost=cost,
+        itl_target_ms=TARGET_MS,
+        policy=PolicySpec(word=word.value),
+    )
+    scheduler = build_scheduler(LIMITS, options, num_preloaded=0)
+    control = build_control(options, build_interrupter(lambda: None, options))
+    rng, asks = Random(1), Asks(Random(2))
+    now = 1
+    for _ in range(SEQUENCES + WAITING):
+        scheduler.submit(asks.next(now), now)
+    times = Times([], [], [], [])
+    for step in range(num_steps):
+        began = time.perf_counter_ns()
+        plan = scheduler.plan(now)
+        planned = time.perf_counter_ns()
+        _, foreseen = control.begin(plan, now)
+        predicted = time.perf_counter_ns()
+        took = round((foreseen.predicted or 1) * (1 + SPREAD * rng.uniform(-1, 1)))
+        outcome, now = answers(plan), now + took
+        answered = time.perf_counter_ns()
+        events = scheduler.commit(outcome, now)
+        committed = time.perf_counter_ns()
+        control.end(foreseen, Measured(plan, outcome, now, took, 1))
+        change = control.due(now)
+        learned = time.perf_counter_ns()
+        if step >= WARM_STEPS:
+            times.plan.append(planned - began)
+            times.predict.append(predicted - planned)
+            times.commit.append(committed - answered)
+            times.learn.append(learned - committed)
+        if change is not None:
+            scheduler.recalibrate(change, now)
+            control.apply(change)
+        for _ in range(ended(events)):
+            scheduler.submit(asks.next(now), now)
+    return times.row()
+
+
+def answers(plan: BatchPlan) -> Sampled:
+    """The same next token for every row that wants one."""
+    return Sampled(tokens={row.sequence_id: ANSWER for row in plan.rows if row.wants_logits})
+
+
+def ended(events: Sequence[Event]) -> int:
+    """Requests that are to be replaced."""
+    return sum(isinstance(event, Finished) for event in events)
+
+
+def main() -> int:
+    """Print the table, and write it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--profile", type=Path, required=True)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if (busy := refuse_busy_machine()) is not None:
+        print(busy, file=sys.stderr)
+        return 1
+    process_start()
+    cost = cost_of(read_cost_profile(arguments.profile))
+    model = LlamaModel(resolve_model(arguments.model), num_gpu_layers=0)
+    facts = machine_facts()
+    step = step_overhead(model, SEQUENCES, GREEDY)
+    for name, value in facts.items():
+        print(f"{name}: {value}")
+    print(f"\nMEASURED: a decode step of {SEQUENCES} sequences takes {step['step_us'] / 1000:.2f} ms\n")
+    print(f"MICROBENCHMARK: {SEQUENCES} run, {WAITING:,} wait, target {TARGET_MS:.0f} ms; means in us\n")
+    print("| policy | plan | predict | commit | learn | all | p99 | all / step |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    rows = {}
+    for word in PolicyWord:
+        row = rows[word.value] = overhead(word, cost)
+        row["share"] = row["all_us"] / step["step_us"]
+        print(
+            f"| {word.value} | {row['plan_us']:.0f} | {row['predict_us']:.0f} | {row['commit_us']:.0f} "
+            f"| {row['learn_us']:.0f} | {row['all_us']:.0f} | {row['all_p99_us']:.0f} | {row['share']:.2%} |",
+            flush=True,
+        )
+    if arguments.json is not None:
+        command = " ".join(sys.argv)
+        result = {"machine": facts, "model": arguments.model, "command": command, "step": step, "policies": rows}
+        arguments.json.write_text(json.dumps(result, indent=2, default=str) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
