@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from arriero.backend.attention_choice import UNFUSED_MICRO_BATCH, choose_attention, settled
+from arriero.backend.attention_trials import BOUNDED, CHAT, Trial
 from arriero.backend.context import ContextOptions
 from arriero.backend.llama_model import LlamaModel
 from arriero.core.config import FlashAttention, KvType
@@ -14,10 +15,11 @@ pytestmark = pytest.mark.model
 OPEN = ContextOptions(num_sequences=3, ctx_size=768, num_rows=512, micro_batch=512)
 
 
+@pytest.mark.parametrize("trial", [CHAT, BOUNDED])
 @pytest.mark.parametrize("num_sequences", [1, 3])
-def test_an_open_question_gets_the_faster_answer(short_model: LlamaModel, num_sequences: int) -> None:
+def test_an_open_question_gets_the_faster_answer(short_model: LlamaModel, num_sequences: int, trial: Trial) -> None:
     options = replace(OPEN, num_sequences=num_sequences)
-    found = choose_attention(short_model, options)
+    found = choose_attention(short_model, options, trial)
     assert found.fused_s is not None
     assert found.unfused_s is not None
     faster = FlashAttention.ON if found.fused_s <= found.unfused_s else FlashAttention.OFF

@@ -27,6 +27,7 @@ class CalibrationPlan:
         micro_batch: rows that are computed together.
         threads: compute threads of the server; 0: every CPU. Fewer are measured too, for when it has to yield.
         seconds: to measure.
+        itl_target_ms: of the server; it decides about attention, where that is open; 0: none.
     """
 
     model: str
@@ -38,15 +39,17 @@ class CalibrationPlan:
     micro_batch: int
     threads: int
     seconds: float
+    itl_target_ms: float = 0
 
     def words(self, out: Path) -> tuple[str, ...]:
         """The command; it starts beside busy processes too, and the profile says so."""
         threads = ("--threads", ",".join(map(str, sorted({1, self.threads})))) if self.threads else ()
+        target = ("--itl-target", f"{self.itl_target_ms:g}") if self.itl_target_ms else ()
         return (
             *(sys.executable, "-m", "arriero", "calibrate", "--model", self.model, "--backend", self.backend),
             *("--flash-attn", self.flash_attention, "--batch", str(self.batch_rows)),
             *("--micro-batch", str(self.micro_batch), "--sequences", str(self.slots)),
-            *("--ctx-size", str(self.slots * self.slot_tokens), *threads),
+            *("--ctx-size", str(self.slots * self.slot_tokens), *threads, *target),
             *("--seconds", f"{self.seconds:g}", "--busy-ok", "--log-level", "warning", "--out", str(out)),
         )
 

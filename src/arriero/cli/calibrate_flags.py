@@ -4,4 +4,5 @@ from typing import Final
 
 CALIBRATED: Final = (
     "model", "backend", "ctx_size", "sequences", "kv", "kv_type", "flash_attn", "n_gpu_layers", "batch", "micro_batch",
+    "itl_target",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from arriero.backend.attention_choice import choose_attention
+from arriero.backend.attention_trials import BOUNDED, CHAT
 from arriero.backend.host_store import HostStoreOptions
 from arriero.backend.library import BINDING_VERSION, process_start, process_stop
 from arriero.backend.llama_cpp import LlamaCppBackend
@@ -35,7 +36,8 @@ def open_backends(config: ServeConfig, counts: Sequence[int]) -> Generator[Opene
         with Progress(f"loading {model_name(config.model)}"):
             model = LlamaModel(resolve_model(config.model), num_gpu_layers=config.n_gpu_layers)
         stack.callback(model.close)
-        options = choose_attention(model, context_options(config)).options  # as a server settles it
+        trial = CHAT if config.itl_target is None else BOUNDED
+        options = choose_attention(model, context_options(config), trial).options
         store = HostStoreOptions(max_bytes=FILLING_BYTES)
         backends: dict[int, Backend] = {}
         for number in counts:

@@ -39,7 +39,8 @@ def resolve(settings: Mapping[str, object], defaults: ServeConfig | None = None)
 
     Args:
         settings: values by field name, only those that somebody set.
-        defaults: what holds otherwise; None for those of `ServeConfig`.
+        defaults: what holds otherwise; None for those of `ServeConfig`. Where they leave its context as it is, the
+            context has room for the sequences, unless it is set.
 
     Raises:
         ConfigError: one line that names the flag and the remedy.
@@ -47,8 +48,9 @@ def resolve(settings: Mapping[str, object], defaults: ServeConfig | None = None)
     values: dict[str, Any] = dict(settings)
     if values.get("exact"):
         values.setdefault("flash_attn", FlashAttention.OFF)
-    config = replace(defaults or ServeConfig(), **values)
-    if defaults is None and "ctx_size" not in values:
+    base = defaults or ServeConfig()
+    config = replace(base, **values)
+    if base.ctx_size == ServeConfig().ctx_size and "ctx_size" not in values:
         config = replace(config, ctx_size=TOKENS_A_SEQUENCE * max(config.sequences, config.num_streams))
     check(config)
     return config

@@ -20,19 +20,26 @@ from arriero.lab.nonnegative import Floats, weighted_median
 WINDOW: Final = 31
 """Steps of about ten shapes or more, since no shape is measured more than three times in a row; odd."""
 
+FAR: Final = 1.6
+"""So many times as slow as most of the time is no speed of the machine but somebody else's doing."""
+
 
 def running_level(ratios: Floats, took: Floats) -> Floats:
     """Measured / fitted of each step, as far as its neighbours in time agree; 1 is the machine's usual speed.
 
     Args:
         ratios: float64[num_steps] in the order of measuring, measured / fitted.
-        took: float64[num_steps], how long each lasted: usual is what half of the time was below.
+        took: float64[num_steps], how long each lasted: usual is the mean over the time, so that what takes hours is
+            predicted right, fast and slow stretches together; a stretch that is far slower than most is a disturbance,
+            and counts as one that is just not.
     """
     window = min(WINDOW, len(ratios) - 1 + len(ratios) % 2)  # odd, and no longer than what there is
     padded = np.pad(ratios, window // 2, mode="reflect") if window > 1 else ratios
     level: Floats = np.median(sliding_window_view(padded, window), axis=1)
-    usual: Floats = level / weighted_median(level, took)
-    return usual
+    middle = weighted_median(level, took / ratios)
+    usual = np.average(np.minimum(level, FAR * middle), weights=took / ratios)
+    against_usual: Floats = level / usual
+    return against_usual
 
 
 def lateness(level: Floats, took: Floats, share: float = 0.95) -> float:

@@ -30,6 +30,12 @@ def test_fewer_threads_are_measured_too(threads: int, expected: str) -> None:
     assert words[words.index("--threads") + 1] == expected
 
 
+def test_a_target_of_the_server_decides_about_attention() -> None:
+    assert "--itl-target" not in PLAN.words(Path("out.json"))
+    words = replace(PLAN, itl_target_ms=100).words(Path("out.json"))
+    assert words[words.index("--itl-target") + 1] == "100"
+
+
 @pytest.mark.slow
 async def test_a_profile_is_read_back_with_how_far_it_is_to_be_trusted(tmp_path: Path) -> None:
     profile = await calibrated(PLAN, tmp_path / "profile.json")

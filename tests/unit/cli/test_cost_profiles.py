@@ -142,7 +142,7 @@ def test_what_needs_a_profile_says_how_to_make_one(settings: dict[str, object], 
 def test_the_command_has_the_flags_that_a_calibration_shares_with_a_server() -> None:
     assert command(ServeConfig()) == "arriero calibrate"
     config = ServeConfig(model="my model.gguf", ctx_size=8192, itl_target=100, port=1234)
-    assert command(config) == "arriero calibrate --model 'my model.gguf' --ctx-size 8192"
+    assert command(config) == "arriero calibrate --model 'my model.gguf' --ctx-size 8192 --itl-target 100"
 
 
 # ── used ────────────────────────────────────────────────────────────────────────────────────────────────────────────

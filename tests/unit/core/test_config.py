@@ -179,6 +179,9 @@ def test_the_public_view_is_plain() -> None:
 
 def test_the_context_follows_the_number_of_sequences() -> None:
     assert resolve({"sequences": 1}).ctx_size == 2048
+    without_reuse, short = ServeConfig(reuse=False), ServeConfig(reuse=False, ctx_size=4096)
+    assert resolve({"sequences": 20}, without_reuse).ctx_size == 20 * 2048, "as a server has it"
+    assert resolve({"sequences": 2}, short).ctx_size == 4096, "defaults that say a context keep it"
     assert resolve({"sequences": 16}).sequence_tokens == 2048
     assert resolve({"sequences": 16, "ctx_size": 8192}).sequence_tokens == 512
 

@@ -20,7 +20,17 @@ from arriero.bench.experiments.goodput_load import GoodputCell, Mix, Objectives,
 from arriero.bench.experiments.samples import NS_PER_MS, http_label, median, ratio, rounded, spread
 from arriero.bench.experiments.served import model_facts
 from arriero.bench.experiments.sides import NO_PEER, OURS, THEIRS, check_peer
-from arriero.bench.experiments.tuned import Bed, Profile, Tuned, peer_sides, profile_for, share_out, tuned_server, turns
+from arriero.bench.experiments.tuned import (
+    Bed,
+    Profile,
+    Tuned,
+    itl_target_of,
+    peer_sides,
+    profile_for,
+    share_out,
+    tuned_server,
+    turns,
+)
 from arriero.bench.runner import LOOK_S, LiveDriver
 from arriero.bench.runner_points import Rules, measure
 from arriero.bench.servers_commands import split_words
@@ -133,7 +143,8 @@ async def _measure(config: GoodputLab, failed: FailedCells, tell: Tell) -> _Meas
         threads=config.threads,
     )
     capacity: float | None = None
-    async with profile_for(bed, config.calibrate_s, tell) as profile:
+    target = itl_target_of(sides[0])
+    async with profile_for(bed, config.calibrate_s, tell, itl_target_ms=target) as profile:
         steered = replace(bed, flags=(*config.flags, *profile.flags))
         tell("capacity")
         with failed.losing("capacity"):

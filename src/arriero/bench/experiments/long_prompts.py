@@ -4,7 +4,7 @@ Our server once with each target for the time between tokens and once without on
 smaller and larger batches, which is how it can be told to hold streams up for less long.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median as fmedian
 from typing import Annotated, Final, NamedTuple
@@ -25,6 +25,7 @@ from arriero.bench.experiments.tuned import (
     Profile,
     Tuned,
     gaps,
+    itl_target_of,
     peer_sides,
     profile_for,
     sound,
@@ -132,21 +133,27 @@ async def _measure(config: LongPrompts, failed: FailedCells, tell: Tell) -> _Mea
         backlog=config.load.num_requests,
         threads=config.threads,
     )
-    async with profile_for(bed, config.calibrate_s, tell) as profile:
-        steered = replace(bed, flags=(*config.flags, *profile.flags))
-        return _Measured(await _rounds(config, steered, sides, failed, tell), profile)
+    target = max(map(itl_target_of, sides), default=0)
+    async with profile_for(bed, config.calibrate_s, tell, itl_target_ms=target) as profile:
+        plain = replace(bed, flags=config.flags)
+        beds = {
+            side.name: replace(bed, flags=(*config.flags, *profile.flags)) if itl_target_of(side) else plain
+            for side in sides
+        }
+        return _Measured(await _rounds(config, beds, sides, failed, tell), profile)
 
 
 async def _rounds(
-    config: LongPrompts, bed: Bed, sides: Sequence[Tuned], failed: FailedCells, tell: Tell
+    config: LongPrompts, beds: Mapping[str, Bed], sides: Sequence[Tuned], failed: FailedCells, tell: Tell
 ) -> list[LongRun]:
+    """Sides without a target are served as anybody would start them, without the profile that steers the others."""
     runs: list[LongRun] = []
     for number in range(config.rounds):
         for side in turns(sides, number):
             cell = f"round {number + 1} of {config.rounds}, {side.name}"
             tell(cell)
             with failed.losing(cell):
-                runs.append(await _round(config, bed, side, number))
+                runs.append(await _round(config, beds[side.name], side, number))
     return runs
 
 

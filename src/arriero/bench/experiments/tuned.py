@@ -25,11 +25,13 @@ from arriero.bench.experiments.sides import THEIRS, ServerSize, build_of, peer_c
 from arriero.bench.runner_server import listening_pids
 from arriero.bench.servers_commands import split_words
 from arriero.bench.target import Target
+from arriero.core.errors import ConfigError
 from arriero.metrics.client_latency import itl_samples
 from arriero.metrics.client_life import ClientLife
 from arriero.metrics.client_life import Outcome as End
 
 BATCH_ROWS: Final = 512  # of one decode call, as our server has it without a flag
+_TARGET: Final = "--itl-target"
 _ENDED_WELL: Final = frozenset({End.LENGTH, End.STOP})
 
 
@@ -148,13 +150,14 @@ async def tuned_server(bed: Bed, side: Tuned) -> AsyncGenerator[TunedServer]:
 
 
 @asynccontextmanager
-async def profile_for(bed: Bed, seconds: float, tell: Tell) -> AsyncGenerator[Profile]:
+async def profile_for(bed: Bed, seconds: float, tell: Tell, *, itl_target_ms: float = 0) -> AsyncGenerator[Profile]:
     """A cost profile for our server on this bed, for the length of a block.
 
     Args:
         bed: what our server will be started with.
         seconds: to measure; 0 leaves it to the profile that `arriero calibrate` kept.
         tell: told that it takes a while.
+        itl_target_ms: the server's; it decides about attention, where that is open; 0: none.
 
     Raises:
         ConfigError: it could not be calibrated.
@@ -174,11 +177,27 @@ async def profile_for(bed: Bed, seconds: float, tell: Tell) -> AsyncGenerator[Pr
         micro_batch=min(model.micro_batch, BATCH_ROWS),
         threads=bed.threads,
         seconds=seconds,
+        itl_target_ms=itl_target_ms,
     )
     with TemporaryDirectory(prefix="arriero-experiment-") as folder:
         path = Path(folder) / "profile.json"
         profile = await calibrated(plan, path)
         yield Profile(flags=("--cost-profile", str(path)), facts={"cost_profile": profile_facts(profile)})
+
+
+def itl_target_of(side: Tuned) -> float:
+    """Milliseconds of its ITL target; 0 without one.
+
+    Raises:
+        ConfigError: it is no number.
+    """
+    if _TARGET not in side.flags[:-1]:
+        return 0
+    word = side.flags[side.flags.index(_TARGET) + 1]
+    try:
+        return float(word)
+    except ValueError:
+        raise ConfigError(f"{_TARGET} {word} of {side.name}: give milliseconds") from None
 
 
 def peer_sides(peer: str | None, settings: Sequence[str], flags: Sequence[str]) -> list[Tuned]:

@@ -190,6 +190,7 @@ async def _steering(settings: SoakSettings, folder: Path, tell: Tell) -> tuple[s
             micro_batch=_MICRO_BATCH,
             threads=settings.threads,
             seconds=settings.calibrate_s,
+            itl_target_ms=settings.itl_target_ms,
         )
         await calibrated(plan, path)
     return ("--cost-profile", str(path))

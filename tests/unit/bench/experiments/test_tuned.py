@@ -9,7 +9,16 @@ from arriero.bench.ask import Ask
 from arriero.bench.experiments.contexts import ModelSettings
 from arriero.bench.experiments.experiment import Judgement
 from arriero.bench.experiments.failed_cells import FailedCells
-from arriero.bench.experiments.tuned import Bed, Tuned, peer_sides, profile_for, share_out, sound, turns
+from arriero.bench.experiments.tuned import (
+    Bed,
+    Tuned,
+    itl_target_of,
+    peer_sides,
+    profile_for,
+    share_out,
+    sound,
+    turns,
+)
 from arriero.core.errors import ConfigError
 from arriero.metrics.client_life import ClientLife, Outcome
 from arriero.testing.virtual_loop import run_virtual, virtual_pace
@@ -39,6 +48,15 @@ def test_the_peer_is_a_side_for_each_setting() -> None:
     assert peer_sides(None, [""], ()) == []
     with pytest.raises(ConfigError, match="peer_settings"):
         peer_sides("path", ["'open"], ())
+
+
+def test_the_target_of_a_side_is_in_its_flags() -> None:
+    target = Tuned(name="ours", is_ours=True, flags=("--displace", "--itl-target", "100"))
+    assert itl_target_of(target) == 100
+    assert itl_target_of(SIDES[0]) == 0
+    for flags in (("--itl-target", "soon"), ("--itl-target", "")):
+        with pytest.raises(ConfigError, match="give milliseconds"):
+            itl_target_of(Tuned(name="ours", is_ours=True, flags=flags))
 
 
 def test_clients_share_requests_and_none_waits_for_another() -> None:
