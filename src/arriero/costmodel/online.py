@@ -21,8 +21,8 @@ What a busy neighbour does must not be learned, since it passes:
 `disturbance` is the share of steps that were far slower lately. A value that stays high says that the machine is not
 the one that was calibrated, or has company.
 
-Half of all steps take longer than a prediction that is right, so a promise needs more: `spread` is what one step in
-twenty exceeds lately. It grows with each step beyond it and shrinks a nineteenth as much with each of the others.
+Half of all steps take longer than a prediction that is right, so a promise needs more: `spread` is what one step in a
+hundred exceeds lately. It grows with each step beyond it and shrinks a ninety-ninth as much with each of the others.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ _USUAL_AT_FIRST: Final = 0.05
 _USUAL_LEAST: Final = 0.005
 _USUAL_MOST: Final = 0.25
 _USUAL_STEP: Final = 0.02
-_PROMISE: Final = 0.95
+_PROMISE: Final = 0.99
 _LATE_STEP: Final = 0.2  # in usual errors
 _LATE_MOST: Final = 0.5
 _RECENT: Final = 5
@@ -150,7 +150,7 @@ class OnlineCost:
 
     @property
     def spread(self) -> float:
-        """By which part of its prediction one step in twenty came later lately; disturbances are left out."""
+        """By which part of its prediction one step in a hundred came later lately; disturbances are left out."""
         return expm1(self._late)
 
     def change(self) -> CostChange:

@@ -50,18 +50,18 @@ def fit_passes(samples: Sequence[Sample], rules: PassRules, threads: int = 1) ->
         threads: that computed them.
     """
     tiles = tiles_of(rules.tiled_heads, threads)
-    places = np.array([place for place, sample in enumerate(samples) if not sample.probe.is_held_out])
+    places = [place for place, sample in enumerate(samples) if not sample.probe.is_held_out]
     fitted = [samples[place] for place in places]
     visits = Counter(_shape_of(sample) for sample in fitted)
     matrix = np.array([step_amounts(sample, rules, tiles) for sample in fitted])
     target = np.array([max(sample.decode_us, 1e-3) for sample in fitted])
     weights = np.array([visits[_shape_of(sample)] ** -0.5 for sample in fitted])
-    level = np.ones(len(fitted))
-    for _ in range(_LEVEL_ROUNDS):
-        costs = solve_robust(matrix, target / level, weights)
+    level, moved, rounds = np.ones(len(fitted)), np.inf, 0
+    costs = solve_robust(matrix, target, weights)
+    while moved > _LEVEL_SETTLED and rounds < _LEVEL_ROUNDS:
         before, level = level, running_level(target / np.maximum(matrix @ costs, 1e-3), target)
-        if np.abs(level - before).max(initial=0) <= _LEVEL_SETTLED:
-            break
+        moved, rounds = float(np.abs(level - before).max(initial=0)), rounds + 1
+        costs = solve_robust(matrix, target / level, weights)
     return FittedPasses(
         costs=PassCosts(tuple(float(value) for value in costs), tiles),
         level=np.interp(np.arange(len(samples)), places, level),

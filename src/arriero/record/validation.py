@@ -66,6 +66,25 @@ class Compared(BenchPart, frozen=True, kw_only=True):
     peer: float | None = None
 
 
+class Levelled(BenchPart, frozen=True, kw_only=True):
+    """One figure of each run, beside a simulation of its own: every cost times the run's `ValidatedLoad.slowness`.
+
+    What is left is what the cost model and the simulator get wrong on a machine whose speed is known.
+
+    Attributes:
+        metric, figure, unit: as of `Compared`.
+        measured, simulated: of each run, in their order; null where it is undefined or infinite.
+        error: mean over the runs of simulated / measured - 1; null where one of them is.
+    """
+
+    metric: Name
+    figure: Name
+    unit: Literal["ms", "per_s"]
+    measured: tuple[float | None, ...]
+    simulated: tuple[float | None, ...]
+    error: float | None
+
+
 class StepErrors(BenchPart, frozen=True, kw_only=True):
     """How far predictions of single steps are from what the steps took; errors are measured / predicted - 1.
 
@@ -115,6 +134,8 @@ class ValidatedLoad(BenchPart, frozen=True, kw_only=True):
         schedule_sha256: of the schedule, which was the same for every run and for the simulation.
         validity: of each run.
         compared: figures.
+        slowness: of each run: what its steps took / what was predicted of them; the machine's speed in one number.
+        levelled: the same figures, each run beside a simulation at its own speed.
         steps: by kind.
         decisions: of each run.
         outside: in what simulated steps lay outside the calibrated range -> the share of them.
@@ -130,6 +151,8 @@ class ValidatedLoad(BenchPart, frozen=True, kw_only=True):
     schedule_sha256: Sha256
     validity: tuple[Validity, ...]
     compared: tuple[Compared, ...]
+    slowness: tuple[Annotated[float, Meta(gt=0)], ...]
+    levelled: tuple[Levelled, ...]
     steps: tuple[StepErrors, ...]
     decisions: tuple[Decisions, ...]
     outside: dict[str, Share]
@@ -211,6 +234,30 @@ def compared(
     )
 
 
+def levelled(
+    metric: str,
+    figure: str,
+    unit: Literal["ms", "per_s"],
+    *,
+    measured: Sequence[float | None],
+    simulated: Sequence[float | None],
+) -> Levelled:
+    """A figure with the mean of its errors."""
+    errors = [
+        theirs / ours - 1
+        for ours, theirs in zip(measured, simulated, strict=True)
+        if ours is not None and theirs is not None and ours > 0
+    ]
+    return Levelled(
+        metric=metric,
+        figure=figure,
+        unit=unit,
+        measured=tuple(measured),
+        simulated=tuple(simulated),
+        error=sum(errors) / len(errors) if errors and len(errors) == len(measured) else None,
+    )
+
+
 def goal_of(each: Compared) -> float | None:
     """How large an error may be; None where none is set.
 
@@ -227,6 +274,13 @@ def goal_of(each: Compared) -> float | None:
 def is_met(each: Compared) -> bool | None:
     """Whether an error keeps its goal; None without either."""
     goal = goal_of(each)
+    return None if goal is None or each.error is None else abs(each.error) <= goal
+
+
+def is_levelled_met(each: Levelled) -> bool | None:
+    """The same of a figure whose runs have simulations of their own, where no noise of the machine counts."""
+    close = each.metric in CLOSE
+    goal = CLOSE_GOAL if close else QUEUED_GOAL if each.metric in QUEUED and each.figure in QUEUED_FIGURES else None
     return None if goal is None or each.error is None else abs(each.error) <= goal
 
 
@@ -259,6 +313,7 @@ def _check(validation: Validation, file: str) -> None:
         raise broken(file, "validity", "is not that of the least trustworthy run; run again")
     for index, load in enumerate(validation.loads):
         _check_figures(load.compared, f"loads[{index}].compared", file)
+        _check_levelled(load, f"loads[{index}]", file)
     _check_figures(validation.capacities.values(), "capacities", file)
 
 
@@ -271,3 +326,18 @@ def _check_figures(figures: Iterable[Compared], place: str, file: str) -> None:
             is_same = said is None if expected is None else said is not None and abs(said - expected) <= _DIGITS
             if not is_same:
                 raise broken(file, f"{place}.{name}", f"{said} does not follow from the values; run again")
+
+
+def _check_levelled(load: ValidatedLoad, place: str, file: str) -> None:
+    """One simulation for each run, and errors that follow from both."""
+    if len(load.slowness) != len(load.validity):
+        raise broken(file, f"{place}.slowness", "has not one number for each run; run again")
+    for each in load.levelled:
+        made = levelled(each.metric, each.figure, each.unit, measured=each.measured, simulated=each.simulated)
+        is_same = each.error == made.error if None in {each.error, made.error} else _is_near(each.error, made.error)
+        if not is_same or len(each.measured) != len(load.validity):
+            raise broken(file, f"{place}.levelled.error", f"{each.error} does not follow from the values; run again")
+
+
+def _is_near(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and abs(one - other) <= _DIGITS

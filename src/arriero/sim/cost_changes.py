@@ -22,7 +22,8 @@ def scaled(cost: AnyCost, factor: float) -> AnyCost:
     if isinstance(cost, RoundedMicroseconds):
         return RoundedMicroseconds(**{each.name: getattr(cost, each.name) * factor for each in fields(cost)})
     passes = {
-        number: PassCosts(tuple(value * factor for value in costs.values)) for number, costs in cost.passes.items()
+        number: replace(costs, values=tuple(value * factor for value in costs.values))
+        for number, costs in cost.passes.items()
     }
     host = HostCosts(**{each.name: getattr(cost.host, each.name) * factor for each in fields(cost.host)})
     return replace(cost, passes=passes, host=host)
@@ -57,7 +58,8 @@ def with_coefficient(cost: AnyCost, name: str, factor: float) -> AnyCost:
 
 
 def _with_term(costs: PassCosts, place: int, factor: float) -> PassCosts:
-    return PassCosts(tuple(value * factor if at == place else value for at, value in enumerate(costs.values)))
+    values = (value * factor if at == place else value for at, value in enumerate(costs.values))
+    return replace(costs, values=tuple(values))
 
 
 def _of(values: HostCosts | RoundedMicroseconds, name: str) -> float:

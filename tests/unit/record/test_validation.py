@@ -65,8 +65,16 @@ def test_the_cost_error_is_the_largest_error_or_noise_of_a_capacity() -> None:
             validation(capacities={"chat": msgspec.structs.replace(load().compared[0], noise=None)}),
             "capacities.noise: None does not follow",
         ),
+        (
+            validation(loads=(load(levelled=(msgspec.structs.replace(load().levelled[0], error=0.5),)),)),
+            r"loads\[0\].levelled.error: 0.5 does not follow",
+        ),
+        (
+            validation(loads=(load(slowness=(1.0,)),)),
+            r"loads\[0\].slowness: has not one number for each run",
+        ),
     ],
-    ids=["no-load", "other-error", "no-noise"],
+    ids=["no-load", "other-error", "no-noise", "other-levelled-error", "no-slowness"],
 )
 def test_figures_that_do_not_follow_are_refused(tmp_path: Path, made: Validation, says: str) -> None:
     with pytest.raises(DataError, match=says):

@@ -18,6 +18,7 @@ from arriero.record.validation import (
     ValidatedLoad,
     Validation,
     compared,
+    levelled,
 )
 
 VALID = judge_validity([])
@@ -39,6 +40,11 @@ def load(level: LoadLevel = LoadLevel.AT, **more: Any) -> ValidatedLoad:  # noqa
             compared("ttft", "p50", "ms", measured=[100.0, 120.0], simulated=121.0),
             compared("ttft", "p99", "ms", measured=[None, None], simulated=300.0),
             compared("output_tokens_per_s", "rate", "per_s", measured=[50.0, 50.0], simulated=45.0),
+        ),
+        "slowness": (1.1, 0.9),
+        "levelled": (
+            levelled("ttft", "p50", "ms", measured=[100.0, 120.0], simulated=[110.0, 108.0]),
+            levelled("output_tokens_per_s", "rate", "per_s", measured=[50.0, 50.0], simulated=[49.0, 50.0]),
         ),
         "steps": (
             StepErrors(

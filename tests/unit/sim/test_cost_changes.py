@@ -1,6 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
+from arriero.costmodel.calibrated import CalibratedCost
 from arriero.costmodel.passes import Stretch
+from arriero.costmodel.terms import PassCosts
+from arriero.costmodel.tiles import Tiles
 from arriero.sim.cost_changes import AnyCost, coefficients, scaled, with_coefficient
 from tests.unit.sim.whatif_rig import CALIBRATED, LINEAR
 
@@ -34,3 +39,12 @@ def test_one_coefficient_is_changed_and_no_other(cost: AnyCost) -> None:
 def test_an_unknown_coefficient_is_none(cost: AnyCost, name: str) -> None:
     with pytest.raises(KeyError):
         with_coefficient(cost, name, 2.0)
+
+
+def test_who_computes_attention_stays_known() -> None:
+    """A machine that is slower in something cuts tiles as before."""
+    tiles = Tiles(9, 2)
+    cost = replace(CALIBRATED, passes={n: PassCosts(each.values, tiles) for n, each in CALIBRATED.passes.items()})
+    for changed in (scaled(cost, 1.5), with_coefficient(cost, "pass", 2.0)):
+        assert isinstance(changed, CalibratedCost)
+        assert all(each.tiles == tiles for each in changed.passes.values())

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from arriero.bench.runner import Driver
 from arriero.bench.schedule import Schedule
 from arriero.bench.validate.engine_side import MeasuredLoad, MeasuredSide
-from arriero.bench.validate.judging import STEP, Sides, capacity_of, comparisons, summary_of
+from arriero.bench.validate.judging import STEP, Sides, capacity_of, comparisons, levelled_figures, summary_of
 from arriero.bench.validate.loads import (
     FEWEST,
     LEVELS,
@@ -27,14 +27,23 @@ from arriero.bench.validate.loads import (
     tokens_in,
 )
 from arriero.bench.validate.sensitivity import sensitivities
-from arriero.bench.validate.steps import mean_steps, predicted_steps, step_errors
+from arriero.bench.validate.steps import mean_steps, predicted_steps, slowness_of, step_errors
 from arriero.core.errors import ConfigError
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.metrics.client_life import ClientLife
 from arriero.record.journal_setup import Setup
-from arriero.record.validation import Compared, LoadLevel, Sensitivity, ValidatedLoad, compared
+from arriero.record.validation import (
+    Compared,
+    Levelled,
+    LoadLevel,
+    Sensitivity,
+    ValidatedLoad,
+    compared,
+    levelled,
+)
 from arriero.sim.asked import asked_of
 from arriero.sim.capacity import saturation
+from arriero.sim.cost_changes import scaled
 from arriero.sim.whatif import SimulatedLoad, simulate
 from arriero.workload.settings import Vocabulary
 
@@ -166,7 +175,8 @@ def _judge(loads: Iterable[_Load], seen: dict[str, _Seen], setup: Setup, cost: C
     for load in loads:
         simulated = simulate(setup, cost, asked_in(load.schedule), looks_outside=True)
         sides = _sides(seen[load.name], simulated)
-        validated.append(_validated(load, seen[load.name], sides, simulated, cost))
+        at_speed = _AtSpeed.of(load, seen[load.name], setup, cost)
+        validated.append(_validated(load, seen[load.name], sides, simulated, cost, at_speed))
         if load.level is LoadLevel.ABOVE:
             capacities[load.workload.name] = capacity_of(sides)
         if load.level is _SENSITIVE:
@@ -180,6 +190,33 @@ def _judge(loads: Iterable[_Load], seen: dict[str, _Seen], setup: Setup, cost: C
     )
 
 
+class _AtSpeed(NamedTuple):
+    """Each run once more, simulated on a machine of the speed that it had meanwhile."""
+
+    slowness: tuple[float, ...]
+    simulated: tuple[SimulatedLoad, ...]
+
+    @classmethod
+    def of(cls, load: _Load, seen: _Seen, setup: Setup, cost: CalibratedCost) -> "_AtSpeed":
+        slowness = tuple(slowness_of(predicted_steps(run.steps, cost)) for run in seen.runs)
+        asked = asked_in(load.schedule)
+        return cls(slowness, tuple(simulate(setup, scaled(cost, each), asked) for each in slowness))
+
+    def figures(self, seen: _Seen, sides: Sides) -> Iterator[Levelled]:
+        yield from levelled_figures(sides.measured, [summary_of(each.lives) for each in self.simulated])
+        yield levelled(
+            STEP,
+            "mean",
+            "ms",
+            measured=mean_steps([run.steps for run in seen.runs]),
+            simulated=[_mean_step(each) for each in self.simulated],
+        )
+
+
+def _mean_step(simulated: SimulatedLoad) -> float | None:
+    return simulated.busy_us / simulated.num_steps / 1e3 if simulated.num_steps else None
+
+
 def _sides(seen: _Seen, simulated: SimulatedLoad) -> Sides:
     return Sides(
         measured=tuple(summary_of(run.lives) for run in seen.runs),
@@ -188,14 +225,16 @@ def _sides(seen: _Seen, simulated: SimulatedLoad) -> Sides:
     )
 
 
-def _validated(load: _Load, seen: _Seen, sides: Sides, simulated: SimulatedLoad, cost: CalibratedCost) -> ValidatedLoad:
+def _validated(
+    load: _Load, seen: _Seen, sides: Sides, simulated: SimulatedLoad, cost: CalibratedCost, at_speed: _AtSpeed
+) -> ValidatedLoad:
     prompts, outputs = tokens_in(asked_in(load.schedule))
     steps = compared(
         STEP,
         "mean",
         "ms",
         measured=mean_steps([run.steps for run in seen.runs]),
-        simulated=simulated.busy_us / simulated.num_steps / 1e3 if simulated.num_steps else None,
+        simulated=_mean_step(simulated),
     )
     return ValidatedLoad(
         workload=load.workload.name,
@@ -208,6 +247,8 @@ def _validated(load: _Load, seen: _Seen, sides: Sides, simulated: SimulatedLoad,
         schedule_sha256=load.schedule.sha256,
         validity=tuple(run.validity for run in seen.runs),
         compared=(*comparisons(sides), steps),
+        slowness=at_speed.slowness,
+        levelled=tuple(at_speed.figures(seen, sides)),
         steps=step_errors([list(predicted_steps(run.steps, cost)) for run in seen.runs]),
         decisions=tuple(run.decisions for run in seen.runs),
         outside={name: count / simulated.num_steps for name, count in simulated.outside.items()},

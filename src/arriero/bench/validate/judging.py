@@ -8,7 +8,7 @@ from arriero.metrics.client_figures import ClientSummary
 from arriero.metrics.client_life import ClientLife
 from arriero.metrics.client_summary import summarise
 from arriero.metrics.client_window import client_window
-from arriero.record.validation import Compared, compared
+from arriero.record.validation import Compared, Levelled, compared, levelled
 
 LATENCIES: Final[Mapping[str, str]] = MappingProxyType({"ttft": "ttft_ns", "itl": "itl_ns", "e2e": "e2e_ns"})
 FIGURES: Final = ("p50", "p90", "p99")
@@ -57,6 +57,27 @@ def comparisons(sides: Sides) -> Iterator[Compared]:
             measured=[getattr(each.whole_run, metric) for each in sides.measured],
             simulated=getattr(sides.simulated.whole_run, metric),
             peer=None if sides.peer is None else getattr(sides.peer.whole_run, metric),
+        )
+
+
+def levelled_figures(measured: Sequence[ClientSummary], simulated: Sequence[ClientSummary]) -> Iterator[Levelled]:
+    """The figures of `comparisons`, each run of the engine beside a simulation of its own."""
+    for metric in LATENCIES:
+        for figure in FIGURES:
+            yield levelled(
+                metric,
+                figure,
+                "ms",
+                measured=[latency(each, metric, figure) for each in measured],
+                simulated=[latency(each, metric, figure) for each in simulated],
+            )
+    for metric in (TOKENS, REQUESTS):
+        yield levelled(
+            metric,
+            "rate",
+            "per_s",
+            measured=[getattr(each.whole_run, metric) for each in measured],
+            simulated=[getattr(each.whole_run, metric) for each in simulated],
         )
 
 

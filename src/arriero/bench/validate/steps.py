@@ -54,6 +54,16 @@ def step_errors(runs: Sequence[Iterable[PredictedStep]]) -> tuple[StepErrors, ..
     return tuple(_errors(kind, found[kind]) for kind in StepKind if kind in found)
 
 
+def slowness_of(run: Iterable[PredictedStep]) -> float:
+    """What the steps of a run took / what was predicted of them, the first one left out; 1 without any.
+
+    The first step of a run touches memory that nobody has touched before, and says nothing about the machine's speed.
+    """
+    rest = list(run)[1:]
+    took, predicted = sum(step.took_us for step in rest), sum(step.predicted_us for step in rest)
+    return took / predicted if took > 0 and predicted > 0 else 1.0
+
+
 def mean_steps(runs: Sequence[Iterable[StepRecord]]) -> list[float | None]:
     """Mean milliseconds of a step with rows, of each run."""
     means: list[float | None] = []

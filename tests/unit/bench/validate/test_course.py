@@ -88,6 +88,25 @@ def test_errors_and_noise_are_those_of_the_machine(slower: Findings) -> None:
     assert all(each.difference is None for load in slower.loads for each in load.decisions)
 
 
+def test_a_machine_that_is_slower_for_everything_is_told_from_an_error_of_the_model(slower: Findings) -> None:
+    """At the speed of each run nothing is off, though every figure is off by a quarter and more."""
+    for load in slower.loads:
+        assert min(load.slowness) == pytest.approx(1.25, abs=0.01)
+        assert max(load.slowness) == pytest.approx(1.375, abs=0.01)
+        assert {(each.metric, each.figure) for each in load.levelled} == {
+            (each.metric, each.figure) for each in load.compared
+        }
+        for each in load.levelled:
+            assert each.error == pytest.approx(0, abs=0.02) or each.error is None
+            assert len(each.measured) == len(each.simulated) == 2
+
+
+def test_a_model_that_is_right_needs_no_other_speed(exact: Findings) -> None:
+    for load in exact.loads:
+        assert load.slowness == (1.0, 1.0)
+        assert all(each.error in {0.0, None} for each in load.levelled)
+
+
 def test_more_is_offered_from_level_to_level_than_can_be_served(exact: Findings) -> None:
     below, at, above = exact.loads
     assert below.rate_per_s < at.rate_per_s < above.rate_per_s

@@ -7,7 +7,7 @@ import pytest
 
 from arriero.backend.synthetic import SyntheticOptions
 from arriero.bench.validate.loads import held_out, schedule_of
-from arriero.bench.validate.steps import mean_steps, predicted_steps, step_errors
+from arriero.bench.validate.steps import PredictedStep, mean_steps, predicted_steps, slowness_of, step_errors
 from arriero.costmodel.calibrated import StepKind
 from arriero.costmodel.terms import PassCosts
 from arriero.engine.options import EngineOptions
@@ -62,3 +62,11 @@ def test_a_run_without_steps_has_no_mean_and_no_noise() -> None:
     assert full > 1
     assert empty is None
     assert all(each.noise is None for each in step_errors([list(predicted_steps(steps, CALIBRATED)), []]))
+
+
+def test_the_speed_of_a_run_is_all_that_it_took_over_all_that_was_predicted_but_for_the_cold_first_step() -> None:
+    times = ((900.0, 100.0), (30.0, 20.0), (90.0, 60.0))
+    steps = [PredictedStep(StepKind.DECODE, took, predicted, is_outside=False) for took, predicted in times]
+    assert slowness_of(steps) == 1.5
+    assert slowness_of(steps[:1]) == 1.0
+    assert slowness_of([]) == 1.0
