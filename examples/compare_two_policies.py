@@ -1,4 +1,4 @@
-"""A policy of one's own against the shipped one, in virtual time: the same object could serve."""
+"""A policy of one's own against first come, first served, in virtual time: the same object could serve."""
 
 import random
 from statistics import mean
