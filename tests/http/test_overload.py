@@ -318,6 +318,8 @@ async def test_retry_after_is_when_those_who_wait_now_have_started() -> None:
         refused, _ = await server.rig.ask(TEXT, text("x", max_tokens=1))
         assert refused.status == 503
         told = int(refused.headers["retry-after"])
+        tokens, _ = await server.rig.ask("/tokenize", {"content": "x"})
+        assert (tokens.status, tokens.headers["retry-after"]) == (503, str(told))
         asked_at = server.now_us
         await server.rig.witness.until(lambda: server.rig.engine.door.waiting == 0)
         started = (server.now_us - asked_at) / 1e6

@@ -98,6 +98,8 @@ class Delivery:
         self._desk.live.add(self._tenant, self._id, self._on_user)
         asks = await self._desk.on_worker(self._order.prepare)
         self._story.stamps.tokenize_done = self._story.now()
+        if self._cancelled is CancelReason.QUEUE_TIMEOUT:  # told in the very turn of the loop that brought the tokens
+            raise self._places.too_late()
         if self._cancelled is not None:
             raise AnswerCut(self._cancelled)
         self._places.weigh(asks, self._arrival_at)

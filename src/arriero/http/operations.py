@@ -12,7 +12,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from arriero.core.errors import ArrieroError, UnknownModel
+from arriero.core.errors import ArrieroError, KeyLimit, QueueFull, UnknownModel
+from arriero.engine.door import Place
 from arriero.http.bodies import parse
 from arriero.http.desk import Desk, tenant_of
 from arriero.http.errors import Dialect, failure
@@ -105,14 +106,14 @@ class Operations:
             return {"tokens": [{"id": each, "piece": piece} for each, piece in zip(ids, pieces, strict=True)]}
 
         # it uses the workers that prompts need, so it waits in the same backlog
-        with self._service.engine.enter(tenant_of(request.scope).scope):
+        with self._enter(request):
             return json_response(await self._desk.on_worker(work))
 
     async def detokenize(self, request: Request) -> Response:
         """Token ids → text, on a worker."""
         body = parse(await self._read(request), _DETOKENIZE)
         check_tokens(body.tokens, self._service.vocabulary.size, "tokens")
-        with self._service.engine.enter(tenant_of(request.scope).scope):
+        with self._enter(request):
             text = await self._desk.on_worker(lambda: text_of(self._service.vocabulary, body.tokens))
         return json_response({"content": text})
 
@@ -146,6 +147,14 @@ class Operations:
         self._service.engine.shutdown()
         self._service.stop()
         return json_response({"status": "shutting_down"})
+
+    def _enter(self, request: Request) -> Place:
+        """Take a place at the door; who is refused is told when to come again, as with the endpoints that generate."""
+        try:
+            return self._service.engine.enter(tenant_of(request.scope).scope)
+        except (QueueFull, KeyLimit) as error:
+            error.retry_after_s = self._desk.outlook.retry_after_s()
+            raise
 
     def _model(self) -> dict[str, object]:
         service = self._service

@@ -14,6 +14,7 @@ from arriero.core.errors import ConfigError
 from arriero.core.ids import RequestId, Time, TokenId
 from arriero.core.request import BlankTokens, Request
 from arriero.sim.own_answers import Turn, answers_in
+from arriero.sim.own_order import order_said
 from arriero.sim.own_scopes import EVERYBODY
 from arriero.workload.arrivals import Poisson, beginnings
 from arriero.workload.notes import notes_of
@@ -49,7 +50,7 @@ class Asked:
 
 
 def asked_of(records: Iterable[WorkloadRecord], *, with_tokens: bool) -> tuple[Asked, ...]:
-    """The requests of a workload, by arrival.
+    """The requests of a workload, by arrival; who goes first is what it says, as in a simulation of our own mode.
 
     Args:
         records: in any order.
@@ -122,16 +123,19 @@ def _turns(ordered: Sequence[WorkloadRecord]) -> Iterator[Turn]:
 def _asked(
     record: WorkloadRecord, ids: dict[str, RequestId], answer: tuple[TokenId, ...], *, with_tokens: bool
 ) -> Asked:
-    notes = notes_of(record)
+    notes, order = notes_of(record), order_said(record)
     exact = record.prompt_tokens if with_tokens else None
+    at = record.arrival_time_us
     request = Request(
         request_id=ids[record.request_id],
         prompt=BlankTokens(record.prompt_token_count) if exact is None else tuple(exact),
         max_tokens=record.max_new_tokens,
-        arrival_at=record.arrival_time_us,
+        arrival_at=at,
         session_id=None if exact is None else notes.session_id,
         cache_scope=None if exact is None else EVERYBODY,
-        tenant=record.prefix_group,  # as in the simulator's scopes: a group is what one key asks
+        priority=order.priority,
+        deadline_at=None if order.due_after is None else at + order.due_after,
+        tenant=order.tenant,
     )
     return Asked(
         name=record.request_id,

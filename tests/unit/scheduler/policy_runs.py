@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arriero.core.events import Admitted, Event, Finished, Preempted, TokenEmitted
+from arriero.core.events import Admitted, Event, Finished, Preempted, Queued, TokenEmitted
 from arriero.core.ids import RequestId, Time
 from arriero.core.request import Request
 from arriero.kv.cells import CellLayout, CellManager
 from arriero.kv.reuse import ReuseRules
+from arriero.metrics.promotions import Promotions
 from arriero.scheduler.admission import AtMost
 from arriero.scheduler.draft import PrefillBudget
 from arriero.scheduler.planners import DecodeFirst, PhasesApart
@@ -85,6 +86,16 @@ class Run:
                 found.setdefault(event.request_id, []).append(event.token)
         return found
 
+    def num_promoted(self) -> int:
+        """Starts while somebody more urgent was waiting, as the metrics count them."""
+        promotions, found = Promotions(), 0
+        for event in self.events:
+            if isinstance(event, Queued):
+                promotions.came(event.request.priority)
+            elif isinstance(event, Admitted):
+                found += promotions.started(event.request.priority)
+        return found
+
     def num_ended(self) -> int:
         return sum(isinstance(event, Finished) for event in self.events)
 
@@ -98,6 +109,7 @@ def new_scheduler(
     starts: Starts | None = None,
     reuse: ReuseRules | None = None,
     per_step: int | None = None,
+    per_sequence: int | None = None,
     exact: bool = False,
 ) -> Scheduler:
     """A scheduler of one pool of cells, with ids for retained runs beside the slots."""
@@ -109,7 +121,9 @@ def new_scheduler(
         kv=CellManager(layout, reuse=reuse),
         planner=PhasesApart(max_chunk=64, starts=starts) if exact else DecodeFirst(starts),
         policy=policy,
-        limits=SchedulerLimits(num_rows=64, budget=PrefillBudget(per_step=per_step), headroom_per_sequence=0),
+        limits=SchedulerLimits(
+            num_rows=64, budget=PrefillBudget(per_sequence=per_sequence, per_step=per_step), headroom_per_sequence=0
+        ),
         rules=SchedulerRules(start=AtMost(slots), reuse=reuse),
     )
 

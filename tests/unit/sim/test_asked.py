@@ -37,6 +37,17 @@ def test_tokens_are_kept_only_where_a_cache_looks_at_them() -> None:
     assert all(isinstance(each.request.prompt, BlankTokens) for each in (*lengths, exact[1]))
 
 
+def test_who_goes_first_is_what_the_workload_says() -> None:
+    notes = as_metadata(Notes(priority=-3, tenant="b"))
+    records = [
+        record("a", 10, 5, 2, deadline_us=70, prefix_group="tools", metadata=notes),
+        record("b", 20, 5, 2, prefix_group="tools"),
+    ]
+    first, second = (each.request for each in asked_of(records, with_tokens=False))
+    assert (first.priority, first.deadline_at, first.tenant) == (-3, 80, "b")
+    assert (second.priority, second.deadline_at, second.tenant) == (0, None, "tools")
+
+
 def test_a_turn_follows_the_one_before_and_repeats_its_answer() -> None:
     turns = [
         record("t0", 0, [1, 2], 3, metadata=as_metadata(Notes(session_id="s", turn=0))),

@@ -22,6 +22,13 @@ def test_a3_under_first_come_first_served_a_short_request_waits_behind_a_long_pr
     assert short_behind_long(FirstComeFirstServed()).first_tokens[0] == 1
 
 
+def test_a3_where_prefills_share_the_budget_a_short_request_comes_first() -> None:
+    scheduler = new_scheduler(FirstComeFirstServed(), slots=4, per_sequence=16, per_step=32)
+    found = run(scheduler, [ask(1, 450, 8), ask(2, 5, 8, at=10 * MS)])
+    assert found.first_tokens == [2, 1]
+    assert [found.first_step(number) for number in (2, 1)] == [2, -(-450 // 16)]
+
+
 @pytest.mark.parametrize(
     ("make", "order"),
     [
@@ -44,12 +51,14 @@ def test_a5_a_background_request_gets_its_turn_after_two_seconds() -> None:
     found = run(new_scheduler(Priority(200 * MS)), [*others, background])
     assert 2000 * MS <= found.start_of(1000) - MS <= 2050 * MS
     assert [n for n in found.started if n != 1000] == list(range(1, 81)), "the order of the others is unchanged"
+    assert found.num_promoted() == 1
 
 
 def test_a5_without_ageing_enough_it_waits_until_the_stream_ends() -> None:
     others = [ask(n, 10, 4, at=(n - 1) * 50 * MS, priority=0) for n in range(1, 81)]
     found = run(new_scheduler(Priority(1000 * MS)), [*others, ask(1000, 10, 4, at=MS, priority=10)])
     assert found.started[-1] == 1000
+    assert found.num_promoted() == 0
 
 
 def test_a7_an_urgent_request_takes_the_next_slot_ahead_of_all_who_wait() -> None:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from arriero.core.ids import RequestId
@@ -7,12 +8,15 @@ from arriero.costmodel.passes import Stretch
 from arriero.kv.reuse import ReuseRules
 from arriero.metrics.client_life import Outcome
 from arriero.record.sim_rows import SimRequestRow
+from arriero.record.simulation_config import SimulationConfig
 from arriero.scheduler.backlog import BacklogLimits
 from arriero.sim.asked import asked_of
 from arriero.sim.own_run import run_simulation
 from arriero.sim.own_setup import own_setup
 from arriero.sim.synthetic_runs import END
 from arriero.sim.whatif import simulate
+from arriero.workload.notes import Notes, as_metadata
+from arriero.workload.records import WorkloadRecord
 from tests.equivalence.lab_worlds import record
 from tests.unit.bench.test_simulated import config
 from tests.unit.sim.whatif_rig import CALIBRATED, LINEAR, asked, one, setup_of
@@ -34,6 +38,28 @@ def test_it_is_the_simulator_of_the_own_mode() -> None:
         assert life.chunk_at == tuple(at * US for at in row.token_at_us)
         assert life.closed_at == (row.finished_at_us or 0) * US
         assert life.outcome is Outcome.LENGTH
+
+
+def own_chunks(own: SimulationConfig, records: list[WorkloadRecord]) -> list[tuple[int, ...]]:
+    """When tokens come in the simulator of the own mode, by request."""
+    rows = [row for row in run_simulation(own, records) if isinstance(row, SimRequestRow)]
+    return [tuple(at * US for at in row.token_at_us) for row in rows]
+
+
+@pytest.mark.parametrize("policy", ["priority", "deadline", "fair-share"])
+def test_who_goes_first_is_as_in_the_own_mode(policy: str) -> None:
+    records = [
+        msgspec.structs.replace(
+            record(f"r{number:02d}", 700 * number, 10 + 7 * number % 60, 4 + number % 7),
+            deadline_us=10_000 * (1 + 13 * number % 17),
+            metadata=as_metadata(Notes(priority=7 * number % 5, tenant="b" if number % 4 == 3 else "a")),
+        )
+        for number in range(30)
+    ]
+    own = config(policy=policy)
+    load = simulate(own_setup(own), LINEAR, asked_of(records, with_tokens=False), check=True)
+    assert [life.chunk_at for life in load.lives] == own_chunks(own, records)
+    assert own_chunks(own, records) != own_chunks(config(), records), "first come, first served would do as well"
 
 
 def test_equal_steps_that_are_taken_in_one_change_nothing() -> None:
