@@ -91,6 +91,7 @@ def profile_facts(profile: CostProfile) -> dict[str, Any]:
         "seconds": profile.measuring.seconds,
         "samples": profile.measuring.num_samples,
         "busy": profile.measuring.busy,
+        "context": dict(profile.fingerprint.context),
         "typical_error_of_new_shapes": {
             f"{each.threads} threads, {each.kind}": each.typical for each in profile.residuals if each.held_out
         },

@@ -42,6 +42,7 @@ async def test_a_profile_is_read_back_with_how_far_it_is_to_be_trusted(tmp_path:
     facts = profile_facts(profile)
     assert facts["name"] == "synthetic"
     assert facts["samples"] > 0
+    assert facts["context"] == profile.fingerprint.context, "which attention its costs are of, above all"
     assert (tmp_path / "profile.json").exists()
 
 

@@ -167,11 +167,6 @@ class LegRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Requests that ended in any way."""
         return sum(number for ends in self.ends.values() for number in ends.values())
 
-    @property
-    def num_miscounted(self) -> int:
-        """By how many requests the server's count is off."""
-        return max(0, self.counted - self.most_counted, self.least_counted - self.counted)
-
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One start of the server.

@@ -14,6 +14,7 @@ from arriero.bench.soak.plan import Kind
 from arriero.bench.soak.records import GapSums, LegRecord
 from arriero.bench.soak.state import SoakState
 from arriero.metrics.client_life import Outcome as End
+from arriero.metrics.theil_sen import Slope
 from arriero.record.provenance import portable_command
 
 REPORT: Final = "README.md"
@@ -179,15 +180,19 @@ def _servers(state: SoakState) -> Table:
             "killed with the soak" if server.how is None else f"{server.how}, status {server.status}",
             None if first is None else rounded(first / _MIB),
             None if last is None else rounded(last / _MIB),
-            rounded(memory_slope(state, server.number)),
+            *_growth(memory_slope(state, server.number)),
         ))
     return Table(
         title="Servers",
         label=_label(state),
-        heads=("start", "legs", "end", "memory before, MiB", "at the end, MiB", "growth, MiB a minute"),
+        heads=("start", "legs", "end", "memory before, MiB", "at the end, MiB", "growth, MiB a minute", "95 %"),
         rows=tuple(rows),
-        note="Growth: median over pairs of legs after the first third of a server's life.",
+        note="Growth: median over pairs of legs after the first third of a server's life, and its interval.",
     )
+
+
+def _growth(slope: Slope | None) -> tuple[Value, Value]:
+    return (None, None) if slope is None else (rounded(slope.value), f"{slope.low:.2f} ... {slope.high:.2f}")
 
 
 def _facts(state: SoakState) -> Mapping[str, Any]:

@@ -132,19 +132,54 @@ def grown(*sizes_mib: float, **over: Any) -> SoakState:  # noqa: ANN401 - fields
     return state(*legs, **over)
 
 
+@pytest.mark.parametrize(("counted", "is_broken"), [(13, True), (14, False), (16, False), (17, True)])
+def test_counts_differ_outside_of_what_may_be(counted: int, is_broken: bool) -> None:  # noqa: FBT001 - a table
+    found = state(leg(0, counted=counted, least_counted=14, most_counted=16, **BESIDE))
+    assert ("count differently" in " ".join(broken(found))) is is_broken
+
+
+def test_what_a_leg_left_behind_may_be_counted_in_the_next_one() -> None:
+    """It was left as soon as it was sent, and the server saw it after the books had been read."""
+    bounds = {"least_counted": 10, "most_counted": 10}
+    early, late = {"counted": 9, **bounds}, {"counted": 11, **bounds}
+    same = state(leg(0, **early), leg(1, **late, **BESIDE))
+    assert broken(same) == []
+    two = replace(
+        state(leg(0, **early), leg(1, server=2, **late, **BESIDE)),
+        servers=(ServerRecord(number=1, before=reading()), ServerRecord(number=2, before=reading())),
+    )
+    (text,) = broken(two)
+    assert "count differently" in text
+    assert find(list(judge(two)), "count differently").measured == 2
+
+
 def test_memory_grows_by_the_median_slope_after_the_first_third() -> None:
     steady = grown(10, 60, 100, 100, 100, 140, 100, 100, 100)  # warming up, and one leg at a bad moment
-    assert memory_slope(steady, 1) == 0
+    slope = memory_slope(steady, 1)
+    assert slope is not None
+    assert slope.value == 0
     leaking = grown(*(100 + 3 * number for number in range(9)))
-    assert memory_slope(leaking, 1) == pytest.approx(3)
+    assert memory_slope(leaking, 1) == pytest.approx((3, 3, 3))
     assert memory_slope(leaking, 2) is None
     for bound, expected in ((2.9, Judgement.BROKEN), (3.1, Judgement.HOLDS)):
         bounded = replace(leaking, settings=replace(leaking.settings, memory_mib_per_min=bound))
         assert find(list(judge(bounded)), "growth of resident memory").judgement is expected
 
 
+def test_a_growth_that_may_as_well_be_none_is_open() -> None:
+    noisy = grown(*(100 + (20, -15, 8, -20, 14, -6)[number % 6] + 3 * number for number in range(12)))
+    slope = memory_slope(noisy, 1)
+    assert slope is not None
+    assert slope.low < 0 < slope.value < slope.high
+    bounded = replace(noisy, settings=replace(noisy.settings, memory_mib_per_min=slope.value / 2))
+    found = find(list(judge(bounded)), "growth of resident memory")
+    assert found.judgement is Judgement.OPEN
+    assert "run longer" in (found.reason or "")
+    assert broken(bounded) == []
+
+
 def test_memory_of_few_legs_shows_no_slope() -> None:
-    assert memory_slope(grown(*[100.0] * 8), 1) == 0
+    assert memory_slope(grown(*[100.0] * 8), 1) == (0, 0, 0)
     assert memory_slope(grown(*[100.0] * 7), 1) is None
 
 
