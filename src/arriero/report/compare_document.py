@@ -29,7 +29,7 @@ from arriero.report.document import (
     Text,
     present,
 )
-from arriero.report.written import UNDEFINED, Unit, written
+from arriero.report.written import UNDEFINED, Unit, significant, written
 
 MADE_BY: Final = f"Made by arriero {VERSION}."
 _HOW: Final = (
@@ -139,7 +139,7 @@ def _verdict_cells(verdict: PairedVerdict | None, floor: NoiseFloor | None, with
     shown_floor = UNDEFINED if floor is None else f"{100 * floor.value:.2f} %"
     if verdict is None:
         return (*(UNDEFINED,) * 4, shown_floor, UNDEFINED, without)
-    a, b = (UNDEFINED if side is None else f"{side.median:,.4g}" for side in (verdict.a, verdict.b))
+    a, b = (UNDEFINED if side is None else significant(side.median) for side in (verdict.a, verdict.b))
     middle = UNDEFINED if verdict.median_ratio is None else f"{verdict.median_ratio:.3f}"
     ends = verdict_interval(verdict)
     interval = UNDEFINED if ends is None else f"{ends.low:.3f} to {ends.high:.3f}"
@@ -184,8 +184,8 @@ def _search_table(search: Search) -> Table:
         (
             f"{trial.stage + 1}.{trial.rung + 1}",
             _flags(trial.flags),
-            " ".join(UNDEFINED if value is None else f"{value:,.4g}" for value in trial.values),
-            UNDEFINED if trial.score is None else f"{trial.score:,.4g}",
+            " ".join(UNDEFINED if value is None else significant(value) for value in trial.values),
+            UNDEFINED if trial.score is None else significant(trial.score),
             trial.failed or ("kept" if trial.kept else "dropped"),
         )
         for trial in search.trials

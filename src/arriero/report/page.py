@@ -45,8 +45,9 @@ def _prose(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    """A name, which may be broken after each of its parts."""
-    return escape(str(text)).replace("_", "_<wbr>").replace("-", "-<wbr>")
+    """A name as HTML, which may be broken after each of its parts."""
+    broken = escape(str(text)).replace("_", "_<wbr>").replace("-", "-<wbr>")
+    return _CODE.sub(r"<code>\1</code>", broken)
 
 
 def _kind(part: Part) -> str:

@@ -1,43 +1,27 @@
 """Sections of a validation: first how far off a simulation is, then everything that this rests on."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from arriero.core.version import VERSION
-from arriero.record.validation import Compared, ValidatedLoad, Validation, goal_of, is_met
+from arriero.record.validation import Validation, is_levelled_met, is_met
 from arriero.report.bench_document import LEVELS, validity_alerts
 from arriero.report.bench_facts import machine_rows, run_rows, target_rows
-from arriero.report.document import (
-    Alert,
-    Badge,
-    Column,
-    Document,
-    Facts,
-    Level,
-    Part,
-    Section,
-    Table,
-    Text,
-    present,
+from arriero.report.document import Alert, Badge, Document, Facts, Level, Part, Section, Text, present
+from arriero.report.validation_tables import (
+    capacity_table,
+    error_table,
+    figure_label,
+    figure_table,
+    levelled_table,
+    load_name,
+    load_table,
+    outside_table,
+    sensitivity_table,
+    signed,
+    step_table,
 )
-from arriero.report.written import UNDEFINED, Unit, written
 
 MADE_BY: Final = f"Made by arriero {VERSION}."
-_LABELS: Final[Mapping[str, str]] = MappingProxyType({
-    "ttft": "TTFT",
-    "itl": "ITL",
-    "e2e": "E2E",
-    "step": "step",
-    "output_tokens_per_s": "output tokens/s",
-    "requests_per_s": "requests/s",
-})
-_FIRST: Final = (
-    ("ttft", "p50"), ("ttft", "p90"), ("itl", "p50"), ("itl", "p99"), ("e2e", "p50"), ("e2e", "p90"),
-    ("output_tokens_per_s", "rate"),
-)  # fmt: skip
-"""Figures of the table that is read first."""
-_MET: Final[Mapping[bool | None, str]] = MappingProxyType({True: "met", False: "missed", None: ""})
 _HOW: Final = (
     (
         "Every load was simulated from its schedule alone: no time that was measured goes into a prediction. An error "
@@ -47,6 +31,15 @@ _HOW: Final = (
     (
         "At saturation and above it a queue grows, and a small difference in capacity becomes a large one in TTFT: "
         "there the error of the capacity says more than that of a percentile."
+    ),
+    (
+        "A machine that changes its speed from minute to minute cannot be predicted better than it repeats itself. So "
+        "each run is also simulated with all costs times one number, what its own steps took / what was predicted of "
+        "them: what is left is the error of the cost model and of the simulator on a machine whose speed is known."
+    ),
+    (
+        "A dash is undefined or infinite, and never 0: there is no p99 of fewer than 100 samples, and a percentile "
+        "that falls among failures has no value. Figures without a goal are for information."
     ),
 )
 
@@ -75,7 +68,7 @@ def _cautions(validation: Validation) -> list[Part]:
     if validation.profile.busy is not None:
         found.append(Alert(Level.WARNING, f"The cost profile is doubtful: {validation.profile.busy}."))
     differing = [
-        f"{_name(load)}: {each.difference}"
+        f"{load_name(load)}: {each.difference}"
         for load in validation.loads
         for each in load.decisions
         if each.difference is not None
@@ -91,7 +84,7 @@ def _cautions(validation: Validation) -> list[Part]:
             f"in all of their {steps:,} steps.",
         ))  # fmt: skip
     found.append(_goals(validation))
-    outside = [_name(load) for load in validation.loads if load.outside]
+    outside = [load_name(load) for load in validation.loads if load.outside]
     if outside:
         words = ", ".join(outside)
         found.append(Alert(Level.WARNING, f"Steps lay outside the calibrated range, so they are guesses: {words}."))
@@ -101,47 +94,43 @@ def _cautions(validation: Validation) -> list[Part]:
 def _goals(validation: Validation) -> Alert:
     """How many errors keep their goals, and which do not."""
     verdicts = {
-        f"{_name(load)}: {_figure_label(f'{each.metric}.{each.figure}')} {_signed(each.error)}": is_met(each)
+        f"{load_name(load)}: {figure_label(f'{each.metric}.{each.figure}')} {signed(each.error)}": is_met(each)
         for load in validation.loads
         for each in load.compared
     }
     missed = [name for name, verdict in verdicts.items() if verdict is False]
     judged = sum(verdict is not None for verdict in verdicts.values())
-    words = f"{judged - len(missed)} of {judged} errors keep their goals"
+    words = f"{judged - len(missed)} of {judged} errors keep their goals, {_levelled_words(validation)}"
     return Alert(Level.BAD, f"{words}; missed: {'; '.join(missed)}.") if missed else Alert(Level.GOOD, f"{words}.")
 
 
+def _levelled_words(validation: Validation) -> str:
+    """The same count at the machine's own speed."""
+    found = [is_levelled_met(each) for load in validation.loads for each in load.levelled]
+    judged = [each for each in found if each is not None]
+    return f"{sum(judged)} of {len(judged)} at the speed that the machine had in each run"
+
+
 def _errors(validation: Validation) -> Section:
-    return Section(
-        key="errors",
-        heading="Errors",
-        parts=(_first_table(validation.loads), _capacity_table(validation), *map(Text, _HOW)),
-    )
+    tables = (error_table(validation), levelled_table(validation), capacity_table(validation))
+    return Section(key="errors", heading="Errors", parts=(*tables, *map(Text, _HOW)))
 
 
 def _behind(validation: Validation) -> Section:
-    has_peer = validation.peer is not None
     return Section(
         key="figures",
         heading="Figures",
         parts=present([
-            *(_figure_table(load, has_peer=has_peer) for load in validation.loads),
-            _step_table(validation.loads),
-            _load_table(validation.loads),
-            _outside_table(validation.loads),
+            *(figure_table(load, validation) for load in validation.loads),
+            step_table(validation),
+            load_table(validation),
+            outside_table(validation.loads),
         ]),
     )
 
 
 def _sensitivity(validation: Validation) -> Section:
-    names = list(validation.sensitivities[0].effects) if validation.sensitivities else []
-    columns = (Column("coefficient", is_number=False), *(Column(_figure_label(name)) for name in names))
-    rows = tuple(
-        (f"`{each.coefficient}`", *(_signed(each.effects.get(name)) for name in names))
-        for each in validation.sensitivities
-    )
-    caption = f"{validation.sensitivity_load}; each coefficient larger by {validation.change:.0%}"
-    return Section(key="sensitivity", heading="What the coefficients move", parts=(Table(columns, rows, caption),))
+    return Section(key="sensitivity", heading="What the coefficients move", parts=(sensitivity_table(validation),))
 
 
 def _facts(validation: Validation) -> Section:
@@ -160,143 +149,3 @@ def _facts(validation: Validation) -> Section:
             Facts("Machine", machine_rows(validation.machine)),
         ]),
     )
-
-
-def _first_table(loads: Sequence[ValidatedLoad]) -> Table:
-    columns = (
-        Column("load", is_number=False),
-        Column("requests/s"),
-        *(Column(_figure_label(f"{metric}.{figure}")) for metric, figure in _FIRST),
-    )
-    rows = tuple(
-        (
-            _name(load),
-            written(load.rate_per_s, Unit.RATE),
-            *(_with_noise(_found(load, metric, figure)) for metric, figure in _FIRST),
-        )
-        for load in loads
-    )
-    return Table(columns, rows, "Error of the simulation (noise of the engine)")
-
-
-def _capacity_table(validation: Validation) -> Table:
-    columns = (
-        Column("workload", is_number=False), Column("measured"), Column("simulated"), Column("error"),
-        Column("noise"),
-    )  # fmt: skip
-    rows = tuple(
-        (
-            name,
-            _values(each.measured, Unit.RATE),
-            written(each.simulated, Unit.RATE),
-            _signed(each.error),
-            written(each.noise, Unit.SHARE),
-        )
-        for name, each in validation.capacities.items()
-    )
-    return Table(columns, rows, "Capacity: output tokens/s while more was offered than could be served")
-
-
-def _figure_table(load: ValidatedLoad, *, has_peer: bool) -> Table:
-    columns = (
-        Column("figure", is_number=False), Column("measured"), Column("simulated"), Column("error"),
-        Column("noise"), Column("goal"), Column("", is_number=False), *((Column("peer"),) if has_peer else ()),
-    )  # fmt: skip
-    rows: list[tuple[str, ...]] = []
-    for each in load.compared:
-        unit = Unit.TIME if each.unit == "ms" else Unit.RATE
-        label = _figure_label(f"{each.metric}.{each.figure}")
-        cells = (
-            f"{label} (ms)" if each.unit == "ms" else label,
-            _values(each.measured, unit),
-            _value(each.simulated, unit),
-            _signed(each.error),
-            written(each.noise, Unit.SHARE),
-            "" if (goal := goal_of(each)) is None else written(goal, Unit.SHARE),
-            _MET[is_met(each)],
-        )
-        rows.append((*cells, _value(each.peer, unit)) if has_peer else cells)
-    return Table(columns, tuple(rows), f"{_name(load)}, {load.rate_per_s:.2f} requests/s")
-
-
-def _step_table(loads: Sequence[ValidatedLoad]) -> Table:
-    columns = (
-        Column("load", is_number=False), Column("steps", is_number=False), Column("n"), Column("bias"),
-        Column("typical"), Column("p90"), Column("all together"), Column("noise"), Column("outside"),
-    )  # fmt: skip
-    rows = tuple(
-        (
-            _name(load),
-            each.kind.value,
-            written(each.num_steps, Unit.COUNT),
-            _signed(each.bias),
-            written(each.typical, Unit.SHARE),
-            written(each.p90, Unit.SHARE),
-            _signed(each.total),
-            written(each.noise, Unit.SHARE),
-            written(each.outside, Unit.SHARE),
-        )
-        for load in loads
-        for each in load.steps
-    )
-    caption = "Single steps: measured / predicted - 1; all together: predicted / measured - 1"
-    return Table(columns, rows, caption)
-
-
-def _load_table(loads: Sequence[ValidatedLoad]) -> Table:
-    columns = (
-        Column("load", is_number=False), Column("requests"), Column("prompt tokens"), Column("output tokens"),
-        Column("runs", is_number=False),
-    )  # fmt: skip
-    rows = tuple(
-        (
-            _name(load),
-            written(load.requests, Unit.COUNT),
-            written(load.prompt_tokens, Unit.COUNT),
-            written(load.output_tokens, Unit.COUNT),
-            ", ".join(each.flag.value for each in load.validity),
-        )
-        for load in loads
-    )
-    return Table(columns, rows, "What was asked, and whether the generator kept its schedule")
-
-
-def _outside_table(loads: Sequence[ValidatedLoad]) -> Table | None:
-    rows = tuple(
-        (_name(load), name, written(share, Unit.SHARE)) for load in loads for name, share in load.outside.items()
-    )
-    columns = (Column("load", is_number=False), Column("beyond what was calibrated", is_number=False), Column("steps"))
-    return Table(columns, rows, "Simulated steps outside the calibrated range") if rows else None
-
-
-def _name(load: ValidatedLoad) -> str:
-    return f"{load.workload}, {load.level} saturation"
-
-
-def _found(load: ValidatedLoad, metric: str, figure: str) -> Compared | None:
-    return next((each for each in load.compared if (each.metric, each.figure) == (metric, figure)), None)
-
-
-def _with_noise(each: Compared | None) -> str:
-    if each is None or each.error is None:
-        return UNDEFINED
-    return f"{_signed(each.error)} ({written(each.noise, Unit.SHARE)})"
-
-
-def _figure_label(name: str) -> str:
-    metric, _, figure = name.partition(".")
-    label = _LABELS.get(metric, metric)
-    return label if figure in {"", "rate"} else f"{label} {figure}"
-
-
-def _values(values: Sequence[float | None], unit: Unit) -> str:
-    return ", ".join(_value(each, unit) for each in values)
-
-
-def _value(value: float | None, unit: Unit) -> str:
-    """Latencies are kept in milliseconds here; the writer takes microseconds."""
-    return written(value * 1e3 if value is not None and unit is Unit.TIME else value, unit)
-
-
-def _signed(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:+.1f} %"

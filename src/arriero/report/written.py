@@ -46,3 +46,8 @@ def labelled(label: str, unit: Unit) -> str:
 def ratio(value: float | None, base: float | None) -> str:
     """How many times the base; empty where there is no ratio."""
     return "" if value is None or not base else f"{value / base:.2f}×"  # noqa: RUF001 - the sign of multiplication
+
+
+def significant(value: float) -> str:
+    """At least four digits of a value of any size; a large one is whole, and never has an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

@@ -1,4 +1,5 @@
 from arriero.record.validation import Decisions, LoadLevel, compared
+from arriero.report.document import Table
 from arriero.report.markdown import as_markdown
 from arriero.report.page import as_html
 from arriero.report.validation_document import validation_document
@@ -13,7 +14,8 @@ def test_errors_stand_beside_the_noise_and_both_kinds_of_evidence_are_named() ->
     assert "| chat | 50.00, 52.00 | 45.90 | -10.0 % | 3.9 % |" in text
     assert "| TTFT p50 (ms) | 100.00, 120.00 | 121.00 | +10.0 % | 18.2 % | 27.3 % | met |" in text
     missed = "chat, below saturation: output tokens/s -10.0 %"
-    assert f"**Attention.** 3 of 6 errors keep their goals; missed: {missed}" in text
+    at_speed = "6 of 6 at the speed that the machine had in each run"
+    assert f"**Attention.** 3 of 6 errors keep their goals, {at_speed}; missed: {missed}" in text
     assert "| `pass` | +5.0 % |" in text
     assert "took the same decisions in all of their 186 steps" in text
 
@@ -46,3 +48,17 @@ def test_the_page_holds_everything_and_is_the_same_every_time() -> None:
     assert page == as_html(document)
     assert "<script" not in page
     assert "What the coefficients move" in page
+
+
+def test_every_table_says_what_its_figures_are() -> None:
+    made = validation(loads=(load(outside={"context": 0.25}),))
+    tables = [
+        part
+        for section in validation_document("v.json", made).sections
+        for part in section.parts
+        if isinstance(part, Table)
+    ]
+    assert len(tables) == 8
+    assert all("SIMULATED" in table.caption or "MEASURED" in table.caption for table in tables)
+    assert all(column.label for table in tables for column in table.columns)
+    assert all(len(row) == len(table.columns) for table in tables for row in table.rows)

@@ -7,8 +7,8 @@ measured at has no ratio; nothing near it stands in.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from arriero.metrics.pareto import pareto_front
 from arriero.metrics.spread import Spread, ratio
+from arriero.metrics.standings import Offer, Standing, offer_standings
 from arriero.record.cpu_lab.analysis import FormatCell, FormatFile, Formats, Group, ParetoPoint, Phase, Quality
 from arriero.record.cpu_lab.run_key import MODEL_FIELDS, RunKey, without
 
@@ -113,23 +113,23 @@ def _pareto(groups: Iterable[Group], qualities: Mapping[str, Quality]) -> Iterat
 
 
 def _front(members: Iterable[Group], phase: Phase, qualities: Mapping[str, Quality]) -> Iterator[ParetoPoint]:
-    points: list[tuple[RunKey, int, float]] = []
+    """One phase of one workload; a file is off the front only if it is beaten beyond what repetitions differ by."""
+    keys: list[RunKey] = []
+    offers: list[Offer] = []
     for group in members:
-        found = group.rate(phase)
-        if found is not None and group.model_bytes is not None:
-            points.append((group.key, group.model_bytes, found.mean))
-    if len(points) < 2:
+        rate, quality = group.rate(phase), qualities.get(group.key.model_sha256 or "")
+        if rate is not None and group.model_bytes is not None:
+            kl, high = (None, None) if quality is None else (quality.kl_mean, quality.kl_high)
+            keys.append(group.key)
+            offers.append(Offer(group.model_bytes, rate, kl, high))
+    if len(offers) < 2:
         return
-    kls = [_kl(key, qualities) for key, _, _ in points]
-    has_quality = all(kl is not None for kl in kls)
-    costs = [
-        (size, -rate, kl) if has_quality and kl is not None else (size, -rate)
-        for (_, size, rate), kl in zip(points, kls, strict=True)
-    ]
-    for (key, size, rate), kl, on in zip(points, kls, pareto_front(costs), strict=True):
-        yield ParetoPoint(phase=phase, key=key, num_bytes=size, rate=rate, kl_mean=kl, on_front=on)
-
-
-def _kl(key: RunKey, qualities: Mapping[str, Quality]) -> float | None:
-    found = qualities.get(key.model_sha256 or "")
-    return None if found is None else found.kl_mean
+    for key, offer, standing in zip(keys, offers, offer_standings(offers), strict=True):
+        yield ParetoPoint(
+            phase=phase,
+            key=key,
+            num_bytes=offer.num_bytes,
+            rate=offer.rate.mean,
+            kl_mean=offer.divergence,
+            on_front=standing is not Standing.BEATEN,
+        )

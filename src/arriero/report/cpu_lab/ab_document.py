@@ -1,6 +1,6 @@
 """Sections of a paired comparison: the verdict and its reasons, then figures, then everything behind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from arriero.core.version import VERSION
@@ -37,7 +37,7 @@ from arriero.report.document import (
     Text,
     present,
 )
-from arriero.report.written import UNDEFINED
+from arriero.report.written import UNDEFINED, significant
 
 MADE_BY: Final = f"Made by arriero {VERSION}."
 _LEVELS: Final = {"POSITIVE": Level.GOOD, "REJECT": Level.BAD, "INCONCLUSIVE": Level.NOTE}
@@ -47,6 +47,11 @@ _HOW: Final = (
     "show, or that the samples drift: it is an answer, not a failure, and no proof that both sides are equal. "
     "The percentile and BCa intervals are at 95 % for one metric alone; the interval of the verdict is wider where "
     "several metrics or looks decide."
+)
+_FIGURES: Final = (
+    "Means and CVs are of the sides, a mean in the unit of its metric. All else is of the differences, B - A: "
+    "their median with two intervals, the medians of the first and of the second half of the pairs in the order of "
+    "running, and slope and correlation r of a line through the differences, which tell a drift."
 )
 
 
@@ -65,7 +70,7 @@ def ab_document(result: AbResult, pictures: Mapping[str, Picture]) -> Document:
                 parts=present([_metric_table(result), pictures.get(DIFFERENCES), pictures.get(INTERVALS)]),
             ),
             Section(key="power", heading="What this machine can resolve", parts=_power(result)),
-            Section(key="figures", heading="Figures", parts=present([_figure_table(result), pictures.get(RUNS)])),
+            Section(key="figures", heading="Figures", parts=_figure_parts(result, pictures)),
             Section(key="outputs", heading="Greedy outputs", parts=(Text(f"{output_words(result.outputs)}."),)),
             Section(key="behind", heading="What was run", parts=_behind(result)),
             Section(key="reading", heading="How to read this", parts=(Text(_HOW),)),
@@ -91,12 +96,17 @@ def _flags(result: AbResult) -> Iterator[str]:
     """Cautions of the run, then those of single metrics, each once with the names of its metrics."""
     for flag in result.flags:
         yield f"{flag[:1].upper()}{flag[1:]}"
+    found = ((flag, f"`{each.metric.name}`") for each in result.metrics for flag in _metric_flags(each))
+    for flag, names in _by_reason(found):
+        yield f"{names}: {flag}"
+
+
+def _by_reason(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each reason once, in the order in which they come, with all that it is of."""
     names: dict[str, list[str]] = {}
-    for each in result.metrics:
-        for flag in _metric_flags(each):
-            names.setdefault(flag, []).append(f"`{each.metric.name}`")
-    for flag, metrics in names.items():
-        yield f"{', '.join(metrics)}: {flag}"
+    for reason, name in found:
+        names.setdefault(reason, []).append(name)
+    return ((reason, ", ".join(each)) for reason, each in names.items())
 
 
 def _metric_flags(each: MetricResult) -> list[str]:
@@ -107,12 +117,12 @@ def _metric_flags(each: MetricResult) -> list[str]:
 def _metric_table(result: AbResult) -> Table:
     columns = (
         Column("metric", is_number=False), Column("A, median"), Column("B, median"), Column("difference, median"),
-        Column("interval of the verdict"), Column("noise floor"), Column("better"),
+        Column("interval of the verdict"), Column("noise floor"), Column("B better"),
         Column("verdict", is_number=False),
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
     for each in result.metrics:
-        sides = (UNDEFINED,) * 2 if each.ab is None else (f"{each.ab.a.median:,.4g}", f"{each.ab.b.median:,.4g}")
+        sides = (UNDEFINED,) * 2 if each.ab is None else (significant(each.ab.a.median), significant(each.ab.b.median))
         floor = floor_percent(each)
         rows.append((
             each.metric.name if each.metric.decides else f"{each.metric.name}, for information",
@@ -123,45 +133,87 @@ def _metric_table(result: AbResult) -> Table:
             sign_words(each.ab),
             _word(result, each),
         ))
-    return Table(columns, tuple(rows), f"B against A, {result.evidence.value}, {result.num_pairs} pairs")
+    manifest = result.manifest
+    sides_words = f"B ({manifest.b.name}) against A ({manifest.a.name})"
+    return Table(columns, tuple(rows), f"{sides_words}: {result.num_pairs} pairs ({result.evidence.value})")
 
 
 def _word(result: AbResult, each: MetricResult) -> str:
-    if each.verdict is not None or not each.metric.decides or result.verdict is None:
+    if each.verdict is not None:
         return verdict_word(each.verdict)
-    return f"together: {WORDS[result.verdict]}"
+    if not each.metric.decides:
+        return "not judged"
+    return UNDEFINED if result.verdict is None else f"together: {WORDS[result.verdict]}"
 
 
 def _power(result: AbResult) -> tuple[Part, ...]:
     known = [f"{power_words(each.metric.name, each.power)}." for each in result.deciding if each.power is not None]
-    return tuple(map(Text, known)) or (Text("Not known: without A/A pairs nothing tells how much runs differ."),)
+    unknown = [(_reason(each, "power"), f"`{each.metric.name}`") for each in result.deciding if each.power is None]
+    missing = [f"Not known of {names}: {reason}." for reason, names in _by_reason(unknown)]
+    return tuple(map(Text, (*known, *missing)))
+
+
+def _reason(each: MetricResult, name: str) -> str:
+    return each.reasons.get(name, "no reason is recorded")
+
+
+def _without_figures(result: AbResult) -> Iterator[Text]:
+    """Why rows are missing and cells are dashes."""
+    kinds = (("ab", "A/B"), ("aa", "A/A"))
+    found = [
+        (_reason(each, name), f"`{each.metric.name}` {label}")
+        for each in result.metrics
+        for name, label in kinds
+        if getattr(each, name) is None
+    ]
+    for reason, names in _by_reason(found):
+        yield Text(f"No figures of {names}: {reason}.")
+
+
+def _figure_parts(result: AbResult, pictures: Mapping[str, Picture]) -> tuple[Part, ...]:
+    why = (*_without_figures(result), *_without_bca(result))
+    return present([_figure_table(result), Text(_FIGURES), *why, pictures.get(RUNS)])
 
 
 def _figure_table(result: AbResult) -> Table:
     columns = (
         Column("metric", is_number=False), Column("pairs", is_number=False), Column("mean A"), Column("mean B"),
-        Column("CV A"), Column("CV B"), Column("median"), Column("95 % percentile"), Column("95 % BCa"),
+        Column("CV A"), Column("CV B"), Column("median difference"), Column("95 % percentile"), Column("95 % BCa"),
         Column("halves"), Column("slope, % a pair"), Column("r"),
     )  # fmt: skip
-    rows = [
-        (each.metric.name, label, *_figures(found))
-        for each in result.metrics
-        for label, found in (("A/A", each.aa), ("A/B", each.ab))
-        if found is not None
+    rows = [(each.metric.name, label, *_figures(found)) for each, label, found in _compared(result)]
+    return Table(columns, tuple(rows), f"Sides and differences ({result.evidence.value}); A/A and A/B are never pooled")
+
+
+def _compared(result: AbResult) -> Iterator[tuple[MetricResult, str, PairedPercent]]:
+    """Both kinds of pairs of each metric, as far as there are such."""
+    for each in result.metrics:
+        for label, found in (("A/A", each.aa), ("A/B", each.ab)):
+            if found is not None:
+                yield each, label, found
+
+
+def _without_bca(result: AbResult) -> Iterator[Text]:
+    """Why an interval is a dash."""
+    found = [
+        (pairs.bootstrap.bca_reason, f"`{each.metric.name}` {label}")
+        for each, label, pairs in _compared(result)
+        if pairs.bootstrap.bca is None
     ]
-    return Table(columns, tuple(rows), f"{result.evidence.value}; A/A and A/B are never pooled")
+    for reason, names in _by_reason(found):
+        yield Text(f"No BCa interval of {names}: {reason}.")
 
 
 def _figures(found: PairedPercent) -> tuple[str, ...]:
     halves, line = found.summary.half_medians, found.differences_line
     return (
-        f"{found.a.mean:,.4g}",
-        f"{found.b.mean:,.4g}",
+        significant(found.a.mean),
+        significant(found.b.mean),
         UNDEFINED if found.summary.cv_a is None else f"{found.summary.cv_a:.2f} %",
         UNDEFINED if found.summary.cv_b is None else f"{found.summary.cv_b:.2f} %",
         percent(found.summary.median),
         percents(found.bootstrap.percentile),
-        percents(found.bootstrap.bca) if found.bootstrap.bca is not None else found.bootstrap.bca_reason,
+        percents(found.bootstrap.bca),
         UNDEFINED if halves is None else f"{halves[0]:+.2f}, {halves[1]:+.2f} %",
         UNDEFINED if line.slope is None else f"{line.slope:+.3f}",
         UNDEFINED if line.r is None else f"{line.r:+.2f}",

@@ -34,13 +34,8 @@ def judged_interval(each: MetricResult) -> Interval | None:
 
 
 def floor_percent(each: MetricResult) -> float | None:
-    """The noise floor: by the rules, else half the width that the A/A interval reaches from 0."""
-    if each.floor is not None:
-        return 100 * each.floor.value
-    if each.aa is None:
-        return None
-    interval = each.aa.bootstrap.percentile
-    return max(abs(interval.low), abs(interval.high))
+    """The noise floor as a difference."""
+    return None if each.shown_floor is None else 100 * each.shown_floor
 
 
 def sign_words(found: PairedPercent | None) -> str:
@@ -52,9 +47,9 @@ def sign_words(found: PairedPercent | None) -> str:
     return f"{signs.better} of {signs.total}{ties}"
 
 
-def verdict_word(verdict: PairedVerdict | None) -> str:
+def verdict_word(verdict: PairedVerdict) -> str:
     """Of one metric."""
-    return UNDEFINED if verdict is None else f"{WORDS[verdict.verdict]} ({verdict.verdict.value.replace('_', ' ')})"
+    return f"{WORDS[verdict.verdict]} ({verdict.verdict.value.replace('_', ' ')})"
 
 
 def title_words(result: AbResult) -> str:
@@ -75,8 +70,8 @@ def rule_words(result: AbResult) -> str:
     looks = f" at {manifest.rules.num_looks} looks" if manifest.rules.num_looks > 1 else ""
     rate = manifest.rules.error_rate or 0.0
     return (
-        f"Judged by arriero's rules on {names}{looks}: {rate:.0%} error for the whole comparison, "
-        f"so each interval is at {result.confidence:.2%}"
+        f"Judged by arriero's rules on {names}{looks}: {100 * rate:.0f} % error for the whole comparison, "
+        f"so each interval is at {100 * result.confidence:.2f} %"
     )
 
 
@@ -101,7 +96,7 @@ def power_words(metric: str, power: PowerFacts) -> str:
     return (
         f"{metric}: to resolve {effect} here takes {takes} after as many A/A pairs "
         f"({least} to {most}, as the spread of {100 * power.spread:.2f} % is known from {power.num_aa_pairs} pairs); "
-        f"this run resolves {now}, with a chance of {power.power:.0%}"
+        f"this run resolves {now}, with a chance of {100 * power.power:.0f} %"
     )
 
 
@@ -124,7 +119,7 @@ def variant_rows(facts: VariantFacts) -> Iterator[tuple[str, str]]:
     yield "name", facts.name
     yield "runs", " ".join(facts.command)
     for name, value in facts.settings.items():
-        yield name, UNDEFINED if value is None else str(value)
+        yield name, "not set" if value is None else str(value)
     for name, value in facts.environment.items():
         yield f"variable {name}", value
     for name, sha256 in {**facts.files, **facts.library}.items():

@@ -4,13 +4,16 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from arriero.metrics.spread import Spread
+from arriero.metrics.standings import Standing
 from arriero.report.axes import plain
 from arriero.report.drawing import new_figure, styled
 from arriero.report.house_style import BLUE, DASHES, INK, MUTED, PAPER, SERIES
@@ -76,8 +79,22 @@ class Bargain(NamedTuple):
 
     label: str
     size: float
-    rate: float
-    on_front: bool
+    rate: Spread
+    standing: Standing
+
+
+class _Fill(NamedTuple):
+    """How a point is filled."""
+
+    style: Literal["full", "left"]
+    colour: str
+
+
+_FILLS: Final = MappingProxyType({
+    Standing.ON_FRONT: _Fill("full", BLUE),
+    Standing.NOT_RESOLVED: _Fill("left", BLUE),
+    Standing.BEATEN: _Fill("full", PAPER),
+})
 
 
 class BargainPanel(NamedTuple):
@@ -110,7 +127,7 @@ def bar_figure(panels: Sequence[BarPanel]) -> Figure:
 
 
 def bargain_figure(panels: Sequence[BargainPanel]) -> Figure:
-    """Panels side by side: size across, speed upward, the front as a line."""
+    """Panels side by side: size across, speed upward with the range of its repetitions, the sure front as a line."""
     with styled():
         figure = new_figure(_HEIGHT)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -177,24 +194,33 @@ def _draw_bargains(axes: Axes, panel: BargainPanel) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel("file (MB)")
     axes.set_ylabel("tokens/s")
-    front = sorted((point.size, point.rate) for point in panel.points if point.on_front)
+    front = sorted((point.size, point.rate.mean) for point in panel.points if point.standing is Standing.ON_FRONT)
     rates = [rate for _, rate in front]
     if len(front) > 1 and rates == sorted(rates):  # quality may put files on the front that no line leads through
         axes.plot(*zip(*front, strict=True), color=BLUE, linewidth=1.0, linestyle="--", drawstyle="steps-post")
     sizes = [point.size for point in panel.points]
     middle = (min(sizes) + max(sizes)) / 2
     for point in panel.points:
-        axes.plot(point.size, point.rate, marker="o", markersize=5.5, color=BLUE,
-                  markerfacecolor=BLUE if point.on_front else PAPER, linestyle="none")  # fmt: skip
-        is_right = point.size > middle
-        axes.annotate(
-            point.label, (point.size, point.rate), (-5 if is_right else 5, 5), textcoords="offset points", fontsize=8,
-            horizontalalignment="right" if is_right else "left",
-        )  # fmt: skip
+        _draw_bargain(axes, point, is_right=point.size > middle)
     _from_zero(axes, 1.15)
     axes.margins(x=0.1)
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
     axes.yaxis.set_major_formatter(FuncFormatter(plain))
+
+
+def _draw_bargain(axes: Axes, point: Bargain, *, is_right: bool) -> None:
+    """A point with its name, and a bar from the least repetition to the greatest."""
+    mean, fill = point.rate.mean, _FILLS[point.standing]
+    reach = [[max(0.0, mean - point.rate.minimum)], [max(0.0, point.rate.maximum - mean)]]  # a mean is rounded
+    axes.errorbar([point.size], [mean], yerr=reach, fmt="none", ecolor=BLUE, elinewidth=0.9, capsize=3)
+    axes.plot(
+        point.size, mean, marker="o", markersize=5.5, color=BLUE, fillstyle=fill.style, markerfacecolor=fill.colour,
+        markerfacecoloralt=PAPER, linestyle="none",
+    )  # fmt: skip
+    axes.annotate(
+        point.label, (point.size, mean), (-5 if is_right else 5, 5), textcoords="offset points", fontsize=8,
+        horizontalalignment="right" if is_right else "left",
+    )  # fmt: skip
 
 
 def _legend(figure: Figure, labels: Sequence[str]) -> None:

@@ -51,7 +51,7 @@ def _parts(result: GranularityResult, phase: PhaseGranularity) -> tuple[Table | 
         Text(
             f"A difference is resolved where the 95 % interval of its median over {repetitions} repetitions leaves 0 "
             "out; six repetitions are the fewest that can. Few cuts share what noise there is, so their price is known "
-            "worst."
+            "worst. Nothing cuts the whole graph, so it has dashes there."
         ),
         Text(
             f"A call without callbacks takes {milliseconds(median(phase.bare_ns))} ms (median of "
@@ -68,7 +68,7 @@ def _parts(result: GranularityResult, phase: PhaseGranularity) -> tuple[Table | 
 def packet_table(result: GranularityResult, phase: PhaseGranularity) -> Table:
     """One row a size."""
     columns = (
-        Column("nodes in a packet"), Column("packets"), Column("call (ms)"), Column("quartiles (ms)"),
+        Column("nodes in a packet"), Column("packets"), Column("call, median (ms)"), Column("quartiles (ms)"),
         Column("slower by"), Column("each cut (µs)"), Column("its quartiles (µs)"),  # noqa: RUF001
         Column("difference", is_number=False), Column("least packet (µs)"),  # noqa: RUF001 - the sign of the unit
         Column("median packet (µs)"), Column("greatest packet (µs)"),  # noqa: RUF001 - the sign of the unit
@@ -93,5 +93,5 @@ def _row(arm: PacketArm, whole: PacketArm, repetitions: int) -> tuple[str, ...]:
         "whole graph" if arm.every is None else f"{arm.every:,}", f"{arm.num_packets:,}", milliseconds(price.step_ns),
         f"{milliseconds(price.low_ns)} to {milliseconds(price.high_ns)}",
         "" if arm is whole else percent(price.slowdown), microseconds(price.cut_ns), cut,
-        "" if arm is whole else "resolved" if price.is_resolved else "not resolved", *map(microseconds, sizes),
+        "the base" if arm is whole else "resolved" if price.is_resolved else "not resolved", *map(microseconds, sizes),
     )  # fmt: skip

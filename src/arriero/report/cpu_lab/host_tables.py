@@ -31,10 +31,9 @@ def host_table(split: HostSplit) -> Table:
     rows.append(("whole step", *(f"{point.step_us:,.1f}" for point in split.points)))
     rows.append(("outside of the decode call", *(f"{point.host_us:,.1f}" for point in split.points)))
     rows.append(("its share of the step", *(f"{100 * point.host_us / point.step_us:.2f} %" for point in split.points)))
-    steps = ", ".join(f"{len(point.step_ns)}" for point in split.points)
-    caption = (
-        f"Medians over {steps} decode steps ({split.evidence}); medians of parts do not sum up to that of the step"
-    )
+    counts = [f"{len(point.step_ns):,}" for point in split.points]
+    steps = f"{counts[0]} decode steps each" if len(set(counts)) == 1 else f"{', '.join(counts)} decode steps"
+    caption = f"Medians over {steps} ({split.evidence}); medians of parts do not sum up to that of the step"
     return Table(columns, tuple(rows), caption)
 
 

@@ -28,6 +28,12 @@ LIMITS: Final = (
     "MICROBENCHMARK: small kernels on data that stays in the first-level cache. "
     "A gain here is a reason to try the change in the whole library, and says nothing about its speed."
 )
+_TIMES: Final = (
+    "A ratio and its interval stand in the row of the candidate. The largest difference is that from the baseline's "
+    "result, relative to the sum of the absolute terms."
+)
+_GATES: Final = "Gates of the candidate (results compared; the gate of time is a MICROBENCHMARK)"
+_IN_LIBRARY: Final = "The library in use on the same cases (results compared): no part of the verdict on the candidate"
 _LEVELS: Final = {"passed": Level.GOOD, "rejected": Level.BAD, "skipped": Level.NOTE}
 
 
@@ -90,14 +96,13 @@ def _section(candidate: CandidateResult) -> Section:
     key = f"{candidate.experiment}-{candidate.compiler_name}"
     parts: list[Part] = [Text(f"The candidate {candidate.says}.")]
     if candidate.sizes:
-        parts.append(_times(candidate))
+        parts += [_times(candidate), Text(_TIMES)]
         parts.extend(_beside(candidate))
     else:
         parts.append(Text(f"No times: {candidate.reasons.get('sizes', 'none were taken')}."))
-    parts.append(Fold("Gates, in their order", (_gates(candidate.gates),)))
+    parts.append(Fold("Gates, in their order", (_gates(candidate.gates, _GATES),)))
     if candidate.in_library:
-        parts.append(Text("The library in use on the same cases; no part of the verdict on the candidate:"))
-        parts.append(_gates(candidate.in_library))
+        parts.append(_gates(candidate.in_library, _IN_LIBRARY))
     parts.append(_code(candidate))
     parts.append(
         Facts(
@@ -116,7 +121,7 @@ def _times(candidate: CandidateResult) -> Table:
     columns = (
         Column("size (blocks)"), Column("kernel", is_number=False), Column("median (ns)"), Column("least (ns)"),
         Column("CV"), Column("baseline / candidate"), Column("95 % interval"),
-        Column("bits of the baseline", is_number=False), Column("largest difference"),
+        Column("bits as the baseline", is_number=False), Column("largest difference (relative)"),
     )  # fmt: skip
     rows = tuple(_time_row(size, kernel) for size in candidate.sizes for kernel in size.kernels)
     first = candidate.sizes[0]
@@ -149,21 +154,20 @@ def _beside(candidate: CandidateResult) -> Iterator[Text]:
     if any(kernel.role == "ggml" for size in candidate.sizes for kernel in size.kernels):
         yield Text(
             "Rows named ggml are the same operation as the library in use performs it, with its own instruction sets "
-            "and flags: they are timed beside the others and take no part in any ratio. "
-            "The largest difference is relative to the sum of the absolute terms."
+            "and flags: they are timed beside the others and take no part in any ratio."
         )
     elif "ggml" in candidate.reasons:
         yield Text(f"ggml's own kernels are not beside them: {candidate.reasons['ggml']}.")
 
 
-def _gates(gates: tuple[GateRow, ...]) -> Table:
+def _gates(gates: tuple[GateRow, ...], caption: str) -> Table:
     columns = (
         Column("gate", is_number=False),
-        Column("", is_number=False),
+        Column("result", is_number=False),
         Column("what was compared", is_number=False),
     )
     rows = tuple((gate.name, "passed" if gate.passed else "failed", gate.says) for gate in gates)
-    return Table(columns, rows)
+    return Table(columns, rows, caption)
 
 
 def _code(candidate: CandidateResult) -> Part:

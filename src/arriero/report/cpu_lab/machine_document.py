@@ -38,7 +38,7 @@ def machine_document(result: MachineResult) -> Document:
     )
 
 
-def ceiling_table(ceilings: tuple[Ceiling, ...], caption: str = "") -> Table:
+def ceiling_table(ceilings: tuple[Ceiling, ...], caption: str) -> Table:
     """One row for each kind, way and number of threads."""
     columns = (
         Column("ceiling", is_number=False), Column("way", is_number=False), Column("threads"), Column("median"),
@@ -55,7 +55,7 @@ def _row(ceiling: Ceiling) -> tuple[str, ...]:
         f"{ceiling.median / _GIGA:,.1f}",
         f"{ceiling.best / _GIGA:,.1f}",
         ceiling.kind.giga,
-        f"{ceiling.spread:.1%}",
+        f"{100 * ceiling.spread:.1f} %",
         str(len(ceiling.rates)),
     )
 
@@ -73,7 +73,8 @@ def _ceilings(result: MachineResult) -> tuple[Part, ...]:
         return missing
     assert result.array_bytes is not None, "a plan stands behind every ceiling"
     how = f"{result.method}; arrays of {result.array_bytes / 2**20:.0f} MiB."
-    return (Text(how), ceiling_table(result.ceilings, result.evidence.value), Text(_HOW), *missing)
+    caption = f"Ceilings ({result.evidence.value})"
+    return (Text(how), ceiling_table(result.ceilings, caption), Text(_HOW), *missing)
 
 
 def _machine(result: MachineResult) -> Facts:

@@ -5,14 +5,13 @@ from typing import Final
 
 from arriero.core.version import VERSION
 from arriero.record.cpu_lab.analysis import Formats, KvScaling, MatrixAnalysis, Phase, Source, ThreadCurve
+from arriero.report.cpu_lab.format_tables import file_table, format_table, pareto_table
+from arriero.report.cpu_lab.fronts import FRONT_WORDS
 from arriero.report.cpu_lab.matrix_tables import (
     baseline_table,
     cv_table,
-    file_table,
-    format_table,
     kv_table,
     length_table,
-    pareto_table,
     resource_table,
     slice_table,
     thread_table,
@@ -38,7 +37,12 @@ _DEFINITIONS: Final = (
     (
         "Means are arithmetic, SD is that of a sample (n - 1), CV is SD / mean. Speed-up is mean / mean with one "
         "thread at the same setting, efficiency is speed-up / threads. A ratio to a reference is taken only where all "
-        "else is equal. A dash is undefined, and never 0."
+        "else is equal."
+    ),
+    (
+        "A dash is undefined or was not measured, and never 0: SD, CV and range of a single repetition, a speed-up or "
+        "ratio without its reference, the growth of memory at the first context of a slice, KV memory where llama.cpp "
+        "reports none, and quality of a file that the quality file does not name."
     ),
     (
         "Prefill and decode are measured apart, each at the depth that the context leaves: "
@@ -139,11 +143,12 @@ def _formats(analysis: MatrixAnalysis, wording: Wording, pictures: Mapping[str, 
     parts = (
         None if found.reason is None else Alert(Level.WARNING, f"{found.reason[:1].upper()}{found.reason[1:]}."),
         *_named(pictures, "pareto-"),
+        Text(FRONT_WORDS) if found.pareto else None,
         file_table(found, labels),
         Text(_NO_QUALITY) if source is None else Facts("Quality", tuple(source.items())),
         *_named(pictures, "formats-"),
         format_table(found, wording),
-        Fold("The fronts", (pareto_table(found, wording),)) if found.pareto else None,
+        Fold("Every point of the fronts", (pareto_table(found, wording),)) if found.pareto else None,
     )
     return Section(key="formats", heading="Model files", parts=present(parts))
 

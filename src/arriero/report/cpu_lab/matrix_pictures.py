@@ -1,6 +1,6 @@
 """Every picture of a report of matrices, with the words below it; points of different slices are never connected."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from arriero.metrics.spread import Spread
@@ -9,7 +9,6 @@ from arriero.record.cpu_lab.analysis import (
     Group,
     LengthCurve,
     MatrixAnalysis,
-    ParetoPoint,
     Phase,
     Slice,
     SliceKind,
@@ -31,6 +30,7 @@ from arriero.report.cpu_lab.curves import (
     bargain_figure,
     curve_figure,
 )
+from arriero.report.cpu_lab.fronts import BARGAIN_WORDS, Placed, placed
 from arriero.report.cpu_lab.setting_words import Wording
 from arriero.report.drawing import Drawn
 
@@ -49,7 +49,7 @@ def matrix_pictures(analysis: MatrixAnalysis, wording: Wording) -> Iterator[Draw
     yield from _lengths(analysis.lengths, wording)
     if analysis.formats is not None:
         yield from _formats(analysis.formats.cells, wording)
-        yield from _bargains(analysis.formats.pareto, wording)
+        yield from _bargains(placed(analysis.formats), wording)
     if analysis.kv is not None:
         for number, each in enumerate(analysis.kv.slices, start=1):
             yield _slice(each, number, wording)
@@ -112,29 +112,38 @@ def _bar_group(members: Sequence[Group], phase: Phase, wording: Wording) -> BarG
     return BarGroup(wording.words(members[0].key, MODEL_FIELDS).replace(", ", "\n"), bars)
 
 
-def _bargains(points: Sequence[ParetoPoint], wording: Wording) -> Iterator[Drawn]:
-    by_workload: dict[tuple[object, ...], list[ParetoPoint]] = {}
-    for point in points:
-        by_workload.setdefault(without(point.key, MODEL_FIELDS), []).append(point)
+def _bargains(points: Sequence[Placed], wording: Wording) -> Iterator[Drawn]:
+    by_workload: dict[tuple[object, ...], list[Placed]] = {}
+    for each in points:
+        by_workload.setdefault(without(each.point.key, MODEL_FIELDS), []).append(each)
     shown = list(by_workload.values())[:_MOST_WORKLOADS]
     rest = len(by_workload) - len(shown)
     for number, members in enumerate(shown, start=1):
+        words = _words_of(members)
         panels = [
-            BargainPanel(phase.value, [_bargain(point) for point in own])
+            BargainPanel(phase.value, [_bargain(each, words) for each in own])
             for phase in Phase
-            if (own := [point for point in members if point.phase is phase])
+            if (own := [each for each in members if each.point.phase is phase])
         ]
-        where = wording.words(members[0].key, MODEL_FIELDS)
-        quality = "speed, size and KL divergence" if members[0].kl_mean is not None else "speed and size"
+        where = wording.words(members[0].point.key, MODEL_FIELDS)
+        has_quality = all(each.point.kl_mean is not None for each in members)
+        quality = "speed, size and KL divergence" if has_quality else "speed and size"
         more = f" {rest} more workloads are in the table alone." if rest else ""
-        caption = f"Filled: on the front by {quality}; hollow: something else is better in all of it.{more}"
         title = f"Speed, size and quality{f' at {where}' if where else ''}"
-        yield Drawn(f"pareto-{number}", title, caption, bargain_figure(panels))
+        yield Drawn(f"pareto-{number}", title, f"{BARGAIN_WORDS} All of it: {quality}.{more}", bargain_figure(panels))
 
 
-def _bargain(point: ParetoPoint) -> Bargain:
+def _bargain(each: Placed, words: Callable[[RunKey], str]) -> Bargain:
+    point = each.point
     kl = "" if point.kl_mean is None else f", KL {point.kl_mean:.3g}"
-    return Bargain(f"{_file_words(point.key)}{kl}", point.num_bytes / 1e6, point.rate, point.on_front)
+    return Bargain(f"{words(point.key)}{kl}", point.num_bytes / 1e6, each.rate, each.standing)
+
+
+def _words_of(members: Iterable[Placed]) -> Callable[[RunKey], str]:
+    """The format alone where it tells the files apart, since long names run into each other."""
+    formats = {(each.point.key.model, each.point.key.model_sha256): each.point.key.weights for each in members}
+    is_enough = all(formats.values()) and len(set(formats.values())) == len(formats)
+    return (lambda key: key.weights) if is_enough else _file_words
 
 
 def _slice(found: Slice, number: int, wording: Wording) -> Drawn:

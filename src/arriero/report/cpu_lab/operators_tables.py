@@ -44,9 +44,9 @@ def percent(share: float | None) -> str:
 def summary_table(profile: OperatorProfile) -> Table:
     """Where the time of one call went, in one row a phase."""
     columns = (
-        Column("phase", is_number=False), Column("rows"), Column("context"), Column("bare call (ms)"),
+        Column("phase", is_number=False), Column("rows"), Column("context (tokens)"), Column("bare call (ms)"),
         Column("watched call (ms)"), Column("before the graph (ms)"), Column("nodes (ms)"),
-        Column("after the graph (ms)"), Column("accounted for"), Column("nodes"), Column("computed"),
+        Column("after the graph (ms)"), Column("accounted for"), Column("nodes in all"), Column("that compute"),
         Column("node times", is_number=False),
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
@@ -65,7 +65,7 @@ def overhead_table(profile: OperatorProfile) -> Table:
     """What watching costs: every arm against the bare calls that computed the same rows."""
     columns = (
         Column("phase", is_number=False), Column("calls", is_number=False), Column("n"), Column("median (ms)"),
-        Column("/ bare"), Column("logits as bare", is_number=False),
+        Column("time / bare"), Column("logits as bare", is_number=False),
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
     for phase in profile.phases:
@@ -121,7 +121,7 @@ def structure_parts(profile: OperatorProfile) -> tuple[Part, ...]:
     if prefill is None or decode is None:
         return (Text("Only one phase was profiled: there is nothing to compare."),)
     found = compare_graphs(prefill.nodes, decode.nodes)
-    columns = (Column("", is_number=False), Column("prefill"), Column("decode"))
+    columns = (Column("count", is_number=False), Column("prefill"), Column("decode"))
     rows = (
         ("nodes", *(f"{count:,}" for count in found.num_nodes)),
         ("of these computed", *(f"{count:,}" for count in found.num_computed)),

@@ -30,7 +30,7 @@ from arriero.report.document import (
     Text,
     present,
 )
-from arriero.report.written import UNDEFINED
+from arriero.report.written import UNDEFINED, significant
 
 _MADE_BY: Final = f"Made by arriero {VERSION}."
 _WHOLE: Final = (
@@ -210,9 +210,7 @@ def _run_facts(run: RunNote) -> Facts:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.4g}"
+    return UNDEFINED if value is None else significant(value)
 
 
 def _ratio(value: float | None) -> str:

@@ -101,7 +101,7 @@ def _lead(result: QualityResult) -> tuple[Part, ...]:
 def _perplexity_table(result: QualityResult) -> Table:
     columns = (
         Column("file", is_number=False), Column("tensor types", is_number=False, is_small=True), Column("MB"),
-        Column("perplexity"), Column("interval"), Column("ratio"), Column("interval"),
+        Column("perplexity"), Column("its interval"), Column("/ reference"), Column("its interval"),
         Column("differs", is_number=False),
     )  # fmt: skip
     reference = result.reference
@@ -117,18 +117,18 @@ def _perplexity_table(result: QualityResult) -> Table:
     )
     windowing = result.settings.windowing
     caption = (
-        f"{result.evidence.value}: {reference.perplexity.num_tokens:,} tokens in {windowing.num_windows} windows, "
-        f"intervals of {result.settings.confidence:.0%}"
+        f"Perplexity ({result.evidence.value}): {reference.perplexity.num_tokens:,} tokens in {windowing.num_windows} "
+        f"windows, intervals of {100 * result.settings.confidence:.0f} %"
     )
     return Table(columns, (first, *rest), caption)
 
 
 def _divergence_table(result: QualityResult) -> Table:
     columns = (
-        Column("file", is_number=False), Column("mean"), Column("interval"), Column("median"), Column("p90"),
-        Column("p99"), Column("max"), Column("same first token"), Column("interval"),
+        Column("file", is_number=False), Column("mean"), Column("its interval"), Column("median"), Column("p90"),
+        Column("p99"), Column("max"), Column("same first token"), Column("its interval"),
     )  # fmt: skip
-    caption = f"{result.evidence.value}: KL(reference || file) of the next token, nats"
+    caption = f"KL(reference || file) of the next token, nats ({result.evidence.value})"
     return Table(columns, tuple(map(_divergence_row, result.candidates)), caption)
 
 
@@ -139,8 +139,8 @@ def _divergence_row(candidate: Candidate) -> tuple[str, ...]:
         candidate.model.file,
         *_estimate(found.mean, 5),
         *(f"{value:.5f}" for value in (found.median.value, found.p90.value, found.p99.value, found.max)),
-        f"{same.value:.1%}",
-        f"{same.low:.1%} to {same.high:.1%}",
+        _percent(same.value, 1),
+        f"{100 * same.low:.1f} to {_percent(same.high, 1)}",
     )
 
 
@@ -150,7 +150,8 @@ def _answers(result: QualityResult) -> tuple[Part, ...]:
         return (Text("None were asked for."),)
     columns = (
         Column("file", is_number=False), Column("prompt", is_number=False), Column("exact", is_number=False),
-        Column("normalised", is_number=False), Column("common tokens"), Column("of"), Column("length, characters"),
+        Column("normalised", is_number=False), Column("common tokens"), Column("tokens of the reference"),
+        Column("length difference (characters)"),
     )  # fmt: skip
     rows = tuple(
         (
@@ -168,9 +169,10 @@ def _answers(result: QualityResult) -> tuple[Part, ...]:
     )
     words = (
         f"{len(prompts.names)} prompts, chat template {prompts.template}, temperature 0, at most {prompts.max_tokens} "
-        "tokens; against the reference's answers."
+        "tokens; against the reference's answers. Normalised leaves case, white space and forms of characters aside; "
+        "common tokens are equal from the beginning."
     )
-    return (Text(words), Table(columns, rows, f"{result.evidence.value}: answers beside the reference's"))
+    return (Text(words), Table(columns, rows, f"Answers beside the reference's ({result.evidence.value})"))
 
 
 def _behind(result: QualityResult) -> tuple[Part, ...]:
@@ -200,7 +202,7 @@ def _behind(result: QualityResult) -> tuple[Part, ...]:
 
 
 def _file(model: ModelFacts) -> tuple[str, str, str]:
-    types = ", ".join(f"{each.type} {each.bytes / model.tensor_bytes:.0%}" for each in model.tensor_types)
+    types = ", ".join(f"{each.type} {_percent(each.bytes / model.tensor_bytes)}" for each in model.tensor_types)
     return model.file, types, f"{model.bytes / 1e6:,.1f}"
 
 
@@ -210,3 +212,9 @@ def _estimate(estimate: Estimate, digits: int) -> tuple[str, str]:
 
 def _yes(value: object) -> str:
     return "yes" if value else "no"
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    """A share that is not 0 is never shown as 0."""
+    least = 10.0**-digits
+    return f"<{least:g} %" if 0 < 100 * share < least / 2 else f"{100 * share:.{digits}f} %"

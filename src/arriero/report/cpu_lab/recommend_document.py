@@ -5,7 +5,7 @@ from typing import Final
 
 from arriero.core.version import VERSION
 from arriero.record.cpu_lab.recommendation import CandidateFile, Judgement, RecommendationRun
-from arriero.report.cpu_lab.matrix_tables import number, percent, with_end
+from arriero.report.cpu_lab.cells import cv_of, number, percent, with_end
 from arriero.report.document import (
     Alert,
     Badge,
@@ -118,8 +118,8 @@ def _reasons(run: RecommendationRun) -> Iterator[Part]:
 def _file_table(run: RecommendationRun) -> Table:
     heads = (
         Column("file", is_number=False), Column("format", is_number=False), Column("MB"), Column("KL (nats)"),
-        Column("perplexity / reference"), Column("same answers"), Column("threads", is_number=False),
-        Column("", is_number=False), Column("sha256", is_number=False, is_small=True),
+        Column("perplexity / reference"), Column("same answers"), Column("best threads", is_number=False),
+        Column("status", is_number=False), Column("sha256", is_number=False, is_small=True),
     )  # fmt: skip
     chosen = {choice.file: choice.counts.words for choice in run.choices}
     rows = tuple(_file_row(run, file, chosen) for file in run.files)
@@ -151,9 +151,9 @@ def _screening_table(run: RecommendationRun) -> Table:
             each.file,
             f"{each.threads}",
             number(None if each.prefill is None else each.prefill.mean),
-            percent(None if each.prefill is None else each.prefill.cv),
+            cv_of(each.prefill),
             number(None if each.decode is None else each.decode.mean),
-            percent(None if each.decode is None else each.decode.cv),
+            cv_of(each.decode),
             f"{0 if each.prefill is None else each.prefill.n}",
         )
         for each in run.screened
@@ -162,7 +162,7 @@ def _screening_table(run: RecommendationRun) -> Table:
         Column("file", is_number=False), Column("threads"), Column("prefill (tokens/s)"), Column("CV"),
         Column("decode (tokens/s)"), Column("CV"), Column("n"),
     )  # fmt: skip
-    return Table(heads, rows, f"Rates of the first rounds, which only pick candidates ({run.evidence.value})")
+    return Table(heads, rows, f"Mean rates of the first rounds, which only pick candidates ({run.evidence.value})")
 
 
 def _run_rows(run: RecommendationRun) -> tuple[tuple[str, str], ...]:

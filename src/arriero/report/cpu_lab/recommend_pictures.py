@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from arriero.metrics.pareto import pareto_front
 from arriero.metrics.spread import Spread
+from arriero.metrics.standings import Offer, offer_standings
 from arriero.record.cpu_lab.analysis import Phase
 from arriero.record.cpu_lab.recommendation import RecommendationRun, Screened
 from arriero.report.cpu_lab.curves import (
@@ -17,13 +17,14 @@ from arriero.report.cpu_lab.curves import (
     bargain_figure,
     curve_figure,
 )
+from arriero.report.cpu_lab.fronts import BARGAIN_WORDS
 from arriero.report.drawing import Drawn
 
 _SCREENED: Final = (
     "The first rounds: means, strokes are one standard deviation. They only pick what the later rounds judge. "
     "Dashed grey: the first file, if each thread were worth as much as the first ones."
 )
-_FILES: Final = "Size across, speed upward at the best number of threads; hollow: another file is smaller and faster."
+_FILES: Final = f"Size across, speed upward at the best number of threads. {BARGAIN_WORDS} All of it: speed and size."
 
 
 def recommend_pictures(run: RecommendationRun) -> Iterator[Drawn]:
@@ -50,15 +51,16 @@ def _thread_panel(run: RecommendationRun, phase: Phase) -> CurvePanel:
 
 
 def _bargain_panel(run: RecommendationRun, phase: Phase) -> BargainPanel:
-    best: dict[str, float] = {}
+    """Every file at the number of threads that it was fastest with."""
+    best: dict[str, Spread] = {}
     for each in run.screened:
-        if (rate := _rate(each, phase)) is not None:
-            best[each.file] = max(best.get(each.file, 0.0), rate.mean)
-    sizes = {name: run.file(name).num_bytes for name in best}
-    front = pareto_front([(sizes[name], -rate) for name, rate in best.items()])
+        rate = _rate(each, phase)
+        if rate is not None and (each.file not in best or best[each.file].mean < rate.mean):
+            best[each.file] = rate
+    offers = [Offer(run.file(name).num_bytes, rate) for name, rate in best.items()]
     points = [
-        Bargain(run.file(name).weights, sizes[name] / 1e6, rate, on)
-        for (name, rate), on in zip(best.items(), front, strict=True)
+        Bargain(run.file(name).weights, offer.num_bytes / 1e6, offer.rate, standing)
+        for name, offer, standing in zip(best, offers, offer_standings(offers), strict=True)
     ]
     return BargainPanel(phase.value, points)
 

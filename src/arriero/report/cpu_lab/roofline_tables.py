@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from arriero.record.cpu_lab.machine_result import CeilingKind
 from arriero.record.cpu_lab.roofline import PhaseRoofline, Roofline
 from arriero.report.document import Column, Part, Picture, Table, Text, present
 from arriero.report.written import UNDEFINED
@@ -28,7 +29,8 @@ def roofline_parts(roofline: Roofline, pictures: Mapping[str, Picture]) -> tuple
 def bound_table(roofline: Roofline) -> Table:
     """One row a phase."""
     columns = (
-        Column("phase", is_number=False), Column("rows"), Column("context"), Column("MB"), Column("G operations"),
+        Column("phase", is_number=False), Column("rows"), Column("context (tokens)"), Column("MB"),
+        Column("G operations"),
         Column("operations / byte"), Column("by memory (ms)"), Column("by arithmetic (ms)"),
         Column("binding", is_number=False), Column("measured (ms)"), Column("achieved"), Column("GB/s"),
         Column("G operations/s"),
@@ -62,21 +64,20 @@ def work_table(phase: PhaseRoofline, roofline: Roofline) -> Table:
         )
         for part in phase.parts
     )  # fmt: skip
-    return Table(
-        columns, rows, f"Work of one call of {phase.phase}, counted from the tensors (times: {roofline.evidence})"
-    )
+    caption = f"Work of one call of {phase.phase}, counted from the tensors; the times above are {roofline.evidence}"
+    return Table(columns, rows, caption)
 
 
 def ceilings_table(roofline: Roofline) -> Table:
     """What the machine can do."""
     columns = (
-        Column("ceiling", is_number=False), Column("way", is_number=False), Column("threads"), Column("G/s"),
-        Column("spread"),
+        Column("ceiling", is_number=False), Column("way", is_number=False), Column("threads"), Column("median"),
+        Column("unit", is_number=False), Column("spread"),
     )  # fmt: skip
     rows = tuple(
         (
             each.kind, each.variant, UNDEFINED if each.threads is None else str(each.threads),
-            f"{each.rate / 1e9:,.1f}", f"{100 * each.spread:.1f} %",
+            f"{each.rate / 1e9:,.1f}", CeilingKind(each.kind).giga, f"{100 * each.spread:.1f} %",
         )
         for each in roofline.ceilings
     )  # fmt: skip

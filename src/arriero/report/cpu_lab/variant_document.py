@@ -73,7 +73,7 @@ def _objects(result: VariantResult) -> Section:
 def _libraries(result: VariantResult) -> Section:
     columns = (
         Column("library", is_number=False), Column("baseline (bytes)"), Column("variant (bytes)"),
-        Column("", is_number=False), Column("sha256, baseline", is_number=False, is_small=True),
+        Column("bytes", is_number=False), Column("sha256, baseline", is_number=False, is_small=True),
         Column("sha256, variant", is_number=False, is_small=True),
     )  # fmt: skip
     rows = tuple(

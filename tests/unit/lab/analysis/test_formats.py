@@ -1,12 +1,13 @@
 """Model files side by side."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from arriero.lab.analysis.formats import compare_formats
 from arriero.record.bench_parts import Evidence
-from arriero.record.cpu_lab.analysis import Phase, Quality
+from arriero.record.cpu_lab.analysis import Group, Phase, Quality
 from tests.unit.lab.analysis.matrix_rows import SHA, groups, row
 
 
@@ -71,18 +72,37 @@ def test_one_file_is_no_comparison() -> None:
     assert compare_formats(groups(row(threads=1), row(threads=2)), {}) is None
 
 
+def decoded(wobble: float) -> tuple[Group, ...]:
+    """Four files, each measured twice, as far from its mean as this."""
+    rates = {"F16": 10.0, "Q8_0": 15.0, "Q4_0": 14.0, "Q4_K_M": 13.0}
+    return groups(*(
+        row(100.0, rate + sign * wobble, repetition, weights=weights)
+        for weights, rate in rates.items()
+        for repetition, sign in ((1, -1), (2, 1))
+    ))  # fmt: skip
+
+
+def on_decode_front(measured: Sequence[Group], kls: Mapping[str, float]) -> dict[str, bool]:
+    found = compare_formats(measured, {SHA[name]: quality(kl) for name, kl in kls.items()})
+    assert found is not None
+    return {point.key.weights: point.on_front for point in found.pareto if point.phase is Phase.DECODE}
+
+
 def test_the_front_is_of_speed_and_size_and_of_quality_where_all_have_it() -> None:
-    measured = groups(
-        row(200.0, 10.0, weights="F16"), row(150.0, 15.0, weights="Q8_0"), row(140.0, 14.0, weights="Q4_0"),
-        row(120.0, 13.0, weights="Q4_K_M"),
-    )  # fmt: skip
-    bare = compare_formats(measured, {SHA["F16"]: quality(0.0)})
-    assert bare is not None
-    decode = {point.key.weights: point.on_front for point in bare.pareto if point.phase is Phase.DECODE}
-    assert decode == {"F16": False, "Q8_0": True, "Q4_0": True, "Q4_K_M": False}
+    bare = on_decode_front(decoded(0.25), {"F16": 0.0})
+    assert bare == {"F16": False, "Q8_0": True, "Q4_0": True, "Q4_K_M": False}
     kls = {"F16": 0.0, "Q8_0": 0.001, "Q4_0": 0.1, "Q4_K_M": 0.05}
-    whole = compare_formats(measured, {SHA[name]: quality(kl) for name, kl in kls.items()})
+    assert on_decode_front(decoded(0.25), kls) == {"F16": True, "Q8_0": True, "Q4_0": True, "Q4_K_M": True}
+    whole = compare_formats(decoded(0.25), {SHA[name]: quality(kl) for name, kl in kls.items()})
     assert whole is not None
-    decode = {point.key.weights: point.on_front for point in whole.pareto if point.phase is Phase.DECODE}
-    assert decode == {"F16": True, "Q8_0": True, "Q4_0": True, "Q4_K_M": True}
     assert {file.weights: file.quality and file.quality.kl_mean for file in whole.files} == kls
+
+
+def test_a_file_within_the_repetitions_of_another_one_is_not_beaten() -> None:
+    assert on_decode_front(decoded(1.0), {}) == {"F16": False, "Q8_0": True, "Q4_0": True, "Q4_K_M": True}
+    assert on_decode_front(decoded(3.0), {}) == {"F16": True, "Q8_0": True, "Q4_0": True, "Q4_K_M": True}
+
+
+def test_a_file_that_was_measured_once_is_not_beaten() -> None:
+    once = groups(row(200.0, 10.0, weights="F16"), row(100.0, 20.0, weights="Q4_0"))
+    assert on_decode_front(once, {}) == {"F16": True, "Q4_0": True}

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -34,8 +35,8 @@ def test_the_verdict_comes_first_with_its_label_and_reasons(result: AbResult) ->
 
 def test_every_table_says_what_its_figures_are(result: AbResult) -> None:
     text = folder_markdown(ab_document(result, {}))
-    assert "**B against A, END-TO-END, 6 pairs**" in text
-    assert "**END-TO-END; A/A and A/B are never pooled**" in text
+    assert "**B (level 60) against A (level 50): 6 pairs (END-TO-END)**" in text
+    assert "**Sides and differences (END-TO-END); A/A and A/B are never pooled**" in text
 
 
 def test_a_report_folder_with_its_figures(result: AbResult, tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_floor_and_interval_fall_back_on_the_a_a_figures_and_the_percentile(resu
     assert rate.aa is not None
     assert floor_percent(rate) == 100 * rate.floor.value
     plain = msgspec.structs.replace(rate, floor=None, verdict=None)
-    assert floor_percent(plain) == max(map(abs, rate.aa.bootstrap.percentile))
+    assert floor_percent(plain) == pytest.approx(max(map(abs, rate.aa.bootstrap.percentile)))
     assert rate.ab is not None
     assert judged_interval(plain) == rate.ab.bootstrap.percentile
     assert floor_percent(msgspec.structs.replace(plain, aa=None)) is None
@@ -90,3 +91,27 @@ def test_power_that_nobody_can_pay_is_said_so(result: AbResult) -> None:
     assert "takes more pairs than anybody runs" in words
     assert "to without end" in words
     assert "this run resolves no effect" in words
+
+
+def test_a_dash_has_its_reason(result: AbResult) -> None:
+    rate = result.metrics[0]
+    assert rate.aa is not None
+    bootstrap = dataclasses.replace(rate.aa.bootstrap, bca=None, bca_reason="all are equal")
+    reasons = {"ab": "not every pair has a figure", "power": "needs two A/A pairs with a ratio"}
+    metric = msgspec.structs.replace(
+        rate, aa=dataclasses.replace(rate.aa, bootstrap=bootstrap), ab=None, power=None, reasons=reasons
+    )
+    text = folder_markdown(ab_document(msgspec.structs.replace(result, metrics=(metric,)), {}))
+    assert "No BCa interval of `rate` A/A: all are equal." in text
+    assert "No figures of `rate` A/B: not every pair has a figure." in text
+    assert "Not known of `rate`: needs two A/A pairs with a ratio." in text
+
+
+def test_a_metric_for_information_is_not_judged(result: AbResult) -> None:
+    rate = result.metrics[0]
+    shown = msgspec.structs.replace(
+        rate, metric=msgspec.structs.replace(rate.metric, decides=False), verdict=None, floor=None
+    )
+    text = folder_markdown(ab_document(msgspec.structs.replace(result, metrics=(rate, shown)), {}))
+    (row,) = (line for line in text.splitlines() if line.startswith("| rate, for information |"))
+    assert row.endswith("| not judged |")

@@ -29,6 +29,8 @@ def test_times_stand_beside_their_ratio_and_interval() -> None:
     assert "| 28 | candidate | 102.5 | 100.0 | 2.44 % | 2.000 | 2.000 to 2.000 | yes | 0 |" in text
     assert "| 28 | ggml: vec_dot | 91.0 |" in text
     assert "take no part in any ratio" in text
+    assert "**Gates of the candidate (results compared; the gate of time is a MICROBENCHMARK)**" in text
+    assert "relative to the sum of the absolute terms" in text
     assert "| ggml's matrix kernel, depth 28 | passed | 20 tiles |" in text
     assert "| `q8_tile` | 400 → – | 80 → 78 | – | 2 vbroadcastss, 1 vcvtph2ps | 1 vshufps |" in text  # noqa: RUF001 - as it is shown
 

@@ -11,8 +11,8 @@ replace = msgspec.structs.replace
 def test_ceilings_stand_under_their_label() -> None:
     text = as_markdown(machine_document(RESULT))
     assert "# Machine: Some CPU, 2 CPUs" in text
-    assert "**MICROBENCHMARK**" in text
-    assert "| memory-read | stream | 1 | 11.0 | 12.0 | GB/s | 18.2% | 3 |" in text
+    assert "**Ceilings (MICROBENCHMARK)**" in text
+    assert "| memory-read | stream | 1 | 11.0 | 12.0 | GB/s | 18.2 % | 3 |" in text
     assert "| steal | 2.0% went elsewhere | wait |" in text
     assert "Not measured: int8-avx_vnni at 1 threads (gcc 9 cannot build it)." in text
     assert RESULT.environment.fingerprint in text

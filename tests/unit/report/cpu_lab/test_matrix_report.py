@@ -6,15 +6,18 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from arriero.lab.analysis.matrix_analysis import KnownQuality, NamedRun, analyse
+from arriero.metrics.standings import Standing
 from arriero.record.bench_parts import Evidence
 from arriero.record.cpu_lab.analysis import MatrixAnalysis, Quality
 from arriero.record.cpu_lab.matrix import MatrixRecord
 from arriero.record.cpu_lab.run_log import Status
 from arriero.record.cpu_lab.worker import KvCacheType
 from arriero.report.cpu_lab.folder import pictures_by_key, write_report
+from arriero.report.cpu_lab.fronts import placed
 from arriero.report.cpu_lab.matrix_document import all_keys, matrix_document
 from arriero.report.cpu_lab.matrix_pictures import matrix_pictures
 from arriero.report.document import Table
+from arriero.report.house_style import BLUE, PAPER
 from arriero.report.markdown import as_markdown
 from tests.unit.lab.analysis.matrix_rows import SHA, record, stored
 from tests.unit.report.pages import outline
@@ -45,6 +48,16 @@ def formats() -> MatrixAnalysis:
     source = {"reference": "m.F16.gguf, requantised", "status": "interrupted"}
     quality = KnownQuality(of={SHA["Q4_0"]: known}, source=source)
     return analysis(record(200.0, 10.0, weights="F16"), record(100.0, 20.0, weights="Q4_0"), quality=quality)
+
+
+def front(wobble: float) -> MatrixAnalysis:
+    """Three files, each measured twice, as far from its mean as this."""
+    rates = {"F16": 10.0, "Q8_0": 15.0, "Q4_0": 14.0}
+    return analysis(*(
+        record(100.0, rate + sign * wobble, repetition, weights=weights)
+        for weights, rate in rates.items()
+        for repetition, sign in ((1, -1), (2, 1))
+    ))  # fmt: skip
 
 
 def kv() -> MatrixAnalysis:
@@ -78,7 +91,7 @@ def test_what_is_in_no_figure_is_said_first() -> None:
 
 def test_what_is_the_same_everywhere_is_said_once() -> None:
     words = text(threads())
-    assert "| prompt | `128` |" in words
+    assert "| prompt (tokens) | `128` |" in words
     assert "| KV | `f16/f16` |" in words
     assert "batch threads" not in words
     several = text(kv())
@@ -92,9 +105,70 @@ def test_a_table_of_formats_has_size_speed_and_quality() -> None:
     words = text(formats())
     sizes = "| q4_0 | Q4_0 | 100,000 | 0.2500 | 75.00 % |"
     assert f"{sizes} 0.0500 (to 0.0600) | 12.000 | 1.0200 (to 1.0300) | 50 % | cccccccccccc |" in words
-    assert "| q4_0 | 100.00 | 0.500 | -50.0 % | 20.00 | 2.000 | +100.0 % |  |" in words
+    assert "| q4_0 | 100.00 | 0.500 | -50.0 % | 20.00 | 2.000 | +100.0 % |\n" in words
     assert "| reference | `m.F16.gguf, requantised` |" in words
     assert "The quality file is not complete: interrupted." in words
+
+
+def test_a_table_of_fronts_says_what_the_repetitions_resolve() -> None:
+    apart, near = text(front(0.25)), text(front(1.0))
+    assert "| phase | model | file (MB) | mean (tokens/s) | repetitions (tokens/s) | KL (nats) | standing |" in apart
+    assert "| decode | f16 | 0.4 | 10.00 | 9.75 to 10.25 | \N{EN DASH} | beaten |" in apart
+    assert "| decode | q8_0 | 0.2 | 15.00 | 14.75 to 15.25 | \N{EN DASH} | on the front |" in apart
+    assert "| decode | q8_0 | 0.2 | 15.00 | 14.00 to 16.00 | \N{EN DASH} | not resolved |" in near
+    assert "| decode | q4_0 | 0.1 | 14.00 | 13.00 to 15.00 | \N{EN DASH} | on the front |" in near
+    assert "Where ranges overlap, the file is not resolved" in near
+
+
+@pytest.mark.parametrize("wobble", [0.0, 0.25, 1.0, 4.0])
+def test_pictures_and_analysis_agree_on_who_is_beaten(wobble: float) -> None:
+    found = front(wobble).formats
+    assert found is not None
+    on_front = [point.on_front for point in found.pareto]
+    assert [each.standing is not Standing.BEATEN for each in placed(found)] == on_front
+    assert [each.point for each in placed(found)] == list(found.pareto)
+
+
+def test_a_figure_of_a_front_shows_ranges_and_standings() -> None:
+    found = front(1.0)
+    (drawn,) = (each for each in matrix_pictures(found, all_keys(found)) if each.key == "pareto-1")
+    decode = drawn.figure.axes[1]
+    ranges = [
+        tuple(float(end) for _, end in container[2][0].get_segments()[0])
+        for container in decode.containers
+        if isinstance(container, ErrorbarContainer)
+    ]
+    assert ranges == [(9.0, 11.0), (14.0, 16.0), (13.0, 15.0)]
+    points = [line for line in decode.lines if line.get_marker() == "o"]
+    fills = [(point.get_fillstyle(), point.get_markerfacecolor()) for point in points]
+    assert fills == [("full", PAPER), ("left", BLUE), ("full", BLUE)]
+
+
+def test_points_of_a_front_are_named_by_their_format_where_that_is_enough() -> None:
+    def labels(*records: MatrixRecord) -> list[str]:
+        found = analysis(*records)
+        (drawn,) = (each for each in matrix_pictures(found, all_keys(found)) if each.key == "pareto-1")
+        return [text.get_text() for text in drawn.figure.axes[0].texts]
+
+    long, other = "SmolLM2-135M-Instruct.Q4_0", "another"
+    f16, q4_0 = record(weights="F16"), record(weights="Q4_0", model_logical_id=long)
+    assert labels(f16, q4_0) == ["F16", "Q4_0"]
+    again = record(weights="Q4_0", model_logical_id=other, model_sha256="7" * 64, invocation_id="other")
+    assert labels(q4_0, again) == [long, f"{other} Q4_0"]
+
+
+def test_one_repetition_has_no_spread() -> None:
+    words = text(formats())
+    assert "| decode | q4_0 | 1 | 20.00 | 20.00 | 20.00 | 20.00 | \N{EN DASH} | \N{EN DASH} |" in words
+    assert "| decode | f16 | 0.4 | 10.00 | \N{EN DASH} | \N{EN DASH} | not resolved |" in words
+
+
+def test_a_ratio_that_is_missing_has_its_reason_and_no_column_is_there_for_none() -> None:
+    assert "why no ratio" not in text(formats())
+    words = text(analysis(record(weights="F16"), record(weights="Q4_0"), record(weights="Q4_0", threads=2)))
+    (row,) = (line for line in words.splitlines() if "the reference was not measured at this workload" in line)
+    assert row.startswith("| q4_0 | 2 | 100.00 | \N{EN DASH} | \N{EN DASH} |")
+    assert words.count("| why no ratio |") == 1
 
 
 def test_where_quality_was_not_measured_it_is_said_and_never_0() -> None:

@@ -56,9 +56,11 @@ def test_structure_is_compared() -> None:
 def test_host_and_roofline_have_their_tables() -> None:
     text = as_markdown(operators_document(profile(), {}))
     assert "| decode call | 90.5 | 90.5 |" in text
+    assert "**Medians over 2 decode steps each (PROFILED); medians of parts" in text
     assert "| prefill | 8 | 0 | 0.0 | 0.00 | 18.0 | 0.020 | 0.050 | arithmetic | 0.100 | 50.0 % |" in text
     assert "| activations | 0.005 |" in text
-    assert "| memory-read | avx2 | 2 | 20.0 | 10.0 % |" in text
+    assert "| memory-read | avx2 | 2 | 20.0 | GB/s | 10.0 % |" in text
+    assert "| int8-dot | avx2 | 2 | 1,000.0 | Gop/s | 10.0 % |" in text
 
 
 def test_without_stamps_the_reader_is_warned() -> None:

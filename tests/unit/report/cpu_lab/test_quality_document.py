@@ -6,7 +6,7 @@ import msgspec
 
 from arriero.record.cpu_lab.quality import QualityStatus
 from arriero.report.cpu_lab.folder import pictures_by_key, write_report
-from arriero.report.cpu_lab.quality_document import quality_document
+from arriero.report.cpu_lab.quality_document import _percent, quality_document
 from arriero.report.cpu_lab.quality_plots import quality_pictures
 from arriero.report.document import Alert, Level, Table
 from arriero.report.markdown import as_markdown
@@ -33,7 +33,7 @@ def test_every_table_of_figures_carries_its_label() -> None:
     document = quality_document(RESULT, {})
     tables = [part for section in document.sections for part in section.parts if isinstance(part, Table)]
     assert len(tables) == 3
-    assert all(table.caption.startswith("MEASURED: ") for table in tables)
+    assert all("(MEASURED)" in table.caption for table in tables)
     for table in tables:
         assert all(len(row) == len(table.columns) for row in table.rows)
     found = RESULT.candidates[0]
@@ -53,3 +53,8 @@ def test_a_run_without_candidates_or_answers_draws_nothing() -> None:
     silent = replace(RESULT, settings=replace(RESULT.settings, prompts=None), candidates=())
     assert list(quality_pictures(silent)) == []
     assert "None were asked for." in as_markdown(quality_document(silent, {}))
+
+
+def test_a_share_that_is_not_0_is_not_shown_as_0() -> None:
+    assert [_percent(share) for share in (0.0, 0.0001, 0.004, 0.006, 0.692)] == ["0 %", "<1 %", "<1 %", "1 %", "69 %"]
+    assert [_percent(share, 1) for share in (0.0002, 0.0006, 0.961)] == ["<0.1 %", "0.1 %", "96.1 %"]
