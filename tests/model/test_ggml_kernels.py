@@ -7,13 +7,13 @@ import pytest
 
 from arriero.backend.ggml_kernels import ggml_kernels
 from arriero.backend.library import load_library
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.kernels.experiment import QUICK, Experiment
 from arriero.lab.kernels.q6_dot import DotExperiment
 from arriero.lab.kernels.q8_tile import TileExperiment
 from arriero.lab.kernels.reference import rounding_bound
 from arriero.lab.kernels.timing import Turns
 from arriero.lab.variant.load_check import check_loads
-from arriero.lab.variant.products import file_sha256
 from tests.unit.lab.kernels.built_kernels import any_kernels, needs_kernels
 
 pytestmark = pytest.mark.model

@@ -75,6 +75,11 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert other.reference_repeats
     _agrees_in_everything(same)
     assert read_quality(tmp_path / "quality.json") == result
+    # what a kill leaves after the first file
+    killed = msgspec.structs.replace(result, status=QualityStatus.RUNNING, candidates=result.candidates[:1])
+    again = measure(short_f16, short_path, short_f16, kept=killed)
+    assert again.candidates[0] == result.candidates[0], "it is not measured again"
+    assert [each.scores for each in again.candidates] == [each.scores for each in result.candidates]
     with pytest.raises(DataError, match="settings: windowing differ; go on as that run began"):
         measure(short_f16, short_path, kept=result, window=48)
     elsewhere = msgspec.structs.replace(result, environment=msgspec.structs.replace(result.environment, isa=("sse",)))

@@ -25,7 +25,7 @@ from arriero.backend.vocabulary import LlamaVocabulary
 from arriero.core.errors import ArrieroError, ConfigError
 from arriero.lab.machine.library_files import library_facts
 from arriero.lab.process import peak_rss_kib
-from arriero.lab.worker_process import MODULE
+from arriero.lab.worker_process import LARGEST_SIZE, MODULE
 from arriero.record.cpu_lab.worker import WorkerModel, WorkerOptions, WorkerResult
 
 FIXED_PROMPT: Final = "The best way to find out whether a change makes a program faster is"
@@ -220,15 +220,20 @@ def read_options(words: Sequence[str]) -> WorkerOptions:
     """The options in the one argument, or in the file that `@PATH` names.
 
     Raises:
-        ConfigError: not one argument, or not of the form of `WorkerOptions`.
+        ConfigError: not one argument, not of the form of `WorkerOptions`, or a number beyond `LARGEST_SIZE`.
     """
     if len(words) != 1:
         raise ConfigError(f"{MODULE}: give one JSON object, or @FILE")
     try:
         text = Path(words[0][1:]).read_bytes() if words[0].startswith("@") else words[0].encode()
-        return msgspec.json.decode(text, type=WorkerOptions)
+        options = msgspec.json.decode(text, type=WorkerOptions)
     except (OSError, msgspec.DecodeError) as error:  # a validation error is one
         raise ConfigError(f"{MODULE}: {error}; give the options as JSON") from None
+    for name, value in msgspec.structs.asdict(options).items():
+        if isinstance(value, int) and value > LARGEST_SIZE:
+            what = f"{value} is more than llama.cpp can count; give {LARGEST_SIZE} or fewer"
+            raise ConfigError(f"{MODULE}: {name}: {what}")
+    return options
 
 
 def main(words: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ all: it is written aside and takes its name when the compiler has ended well.
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from arriero.core.errors import ConfigError
+from arriero.lab.tool_run import run_tool
 
 NAMES: Final = MappingProxyType({"gcc": ("gcc", "cc"), "clang": ("clang",)})
 """Kind of compiler -> commands that may be one, the first found wins."""
@@ -49,7 +49,7 @@ class Compiler:
     def takes(self, *flags: str) -> bool:
         """Whether it knows some flags for the machine that it builds for."""
         command = [str(self.path), *flags, "-fsyntax-only", "-x", "c", os.devnull]
-        return _run(command).returncode == 0
+        return run_tool(command, patience_s=_PATIENCE_S).returncode == 0
 
     def build(
         self,
@@ -77,7 +77,7 @@ class Compiler:
         kind = ("-shared", "-fPIC") if shared else ()
         command = [str(self.path), *flags, *kind, *map(str, sources), "-o", str(aside), *libs]
         try:
-            done = _run(command)
+            done = run_tool(command, patience_s=_PATIENCE_S)
             if done.returncode != 0:
                 names = ", ".join(source.name for source in sources)
                 raise ConfigError(f"{self.name} {self.number}: cannot build {names}: {first_complaint(done.stderr)}")
@@ -122,30 +122,10 @@ def first_complaint(text: str) -> str:
 
 def _identified(path: Path) -> Compiler | None:
     """The compiler behind a command, or None if it does not work."""
-    macros = _run([str(path), "-dM", "-E", "-x", "c", os.devnull])
+    macros = run_tool([str(path), "-dM", "-E", "-x", "c", os.devnull], patience_s=_PATIENCE_S)
     if macros.returncode != 0:
         return None
     defined = {words[1] for line in macros.stdout.splitlines() if len(words := line.split()) > 1}
     kind = next((name for name, macro in _KIND if macro in defined), None)
-    said = _run([str(path), "--version"]).stdout.partition("\n")[0].strip()
+    said = run_tool([str(path), "--version"], patience_s=_PATIENCE_S).stdout.partition("\n")[0].strip()
     return None if kind is None else Compiler(name=kind, path=path, version=said or path.name)
-
-
-def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Run it with the messages of every compiler in one language."""
-    environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        return subprocess.run(  # noqa: S603 - a compiler found on the path, never a shell
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
-            env=environment,
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"error: no answer within {_PATIENCE_S:.0f} s")
-    except OSError as error:
-        return subprocess.CompletedProcess(command, 1, "", f"error: {error.strerror or 'it does not start'}")

@@ -5,15 +5,14 @@ offsets of jumps. What is left is the instructions and their operands.
 """
 
 import hashlib
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from arriero.core.errors import ConfigError
+from arriero.lab.tool_run import run_tool
 
 _HEAD: Final = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
 _LINE: Final = re.compile(r"^\s*[0-9a-f]+:\s+(?P<text>\S.*)$")
@@ -98,7 +97,7 @@ def demangled(names: Sequence[str]) -> Mapping[str, str]:
     program = shutil.which("c++filt")
     if program is None or not names:
         return {name: name for name in names}
-    done = _run([program], "\n".join(names) + "\n")
+    done = run_tool([program], patience_s=_PATIENCE_S, text="\n".join(names) + "\n")
     shown = done.stdout.splitlines()
     return dict(zip(names, shown, strict=True)) if len(shown) == len(names) else {name: name for name in names}
 
@@ -119,21 +118,8 @@ def _output(tool: str, *arguments: str) -> str:
     program = shutil.which(tool)
     if program is None:
         raise ConfigError(f"{tool} not found; install it (Debian: apt-get install binutils)")
-    done = _run([program, *arguments])
+    done = run_tool([program, *arguments], patience_s=_PATIENCE_S)
     if done.returncode != 0:
         said = done.stderr.strip().partition("\n")[0] or f"status {done.returncode}"
         raise ConfigError(f"{tool}: {said}; name an object file or a shared library")
     return done.stdout
-
-
-def _run(command: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(  # noqa: S603 - a tool found on the path, never a shell
-        command,
-        input=text,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_PATIENCE_S,
-        check=False,
-        env={**os.environ, "LC_ALL": "C"},
-    )

@@ -12,12 +12,13 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Final, NamedTuple
+
+from arriero.lab.scratch import scratch_file
 
 GRACE_S: Final = 5.0
 """How long a child may take to end after it was asked to."""
@@ -93,11 +94,12 @@ def run_process(
 
     Raises:
         KeyboardInterrupt: somebody pressed Ctrl-C; the child has ended before.
+        ConfigError: there is no place for what it would write; nothing was started.
     """
     words = tuple(command)
     own_peak = peak_rss_kib()
     began_at = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with scratch_file() as out, scratch_file() as err:
         try:
             child = _start(words, out, err, environment, cpus)
         except (OSError, ValueError, IndexError) as error:  # the last two: a zero byte, and no word at all

@@ -12,6 +12,8 @@ from arriero.core.errors import DataError
 from arriero.record.cpu_lab.worker import WorkerOptions, WorkerResult
 
 MODULE: Final = "arriero.lab.bench_worker"
+LARGEST_SIZE: Final = 2**31 - 1
+"""Of threads and tokens: llama.cpp counts in 32 bits, and would take what is left of a larger number."""
 
 
 def worker_command(options: WorkerOptions, python: str = sys.executable) -> tuple[str, ...]:

@@ -1,14 +1,13 @@
 """`arriero lab asm SYMBOL`: the instructions of a function of the llama.cpp in use, counted, with its loops."""
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from arriero.cli.lab.flag_values import flag_value
 from arriero.cli.sources import LineParser, make_parser
-from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Whole
+from arriero.core.option_kinds import Whole
 
 if TYPE_CHECKING:
     from arriero.record.cpu_lab.assembly import AssemblyFacts, InstructionMix
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     from arriero.lab.perf.library_folder import library_folder
     from arriero.lab.perf.tools import find_tool
 
-    limit = _limit(flags)
+    limit = flag_value("--lines", flags.lines, Whole(1))
     objdump = find_tool("objdump")
     place = find_function(library_folder(flags.library), flags.symbol, objdump, within=flags.within)
     facts = read_assembly(place, objdump, with_listing=True)
@@ -70,13 +69,6 @@ def _mix_lines(name: str, mix: "InstructionMix") -> Iterator[str]:
     widths = ", ".join(f"{width} bits {count}" for width, count in mix.widths.items()) or "no vector registers"
     one = f", {mix.scalar_conversions} conversions of one number" if mix.scalar_conversions else ""
     yield f"  {widths}; memory reads {mix.memory_reads}, writes {mix.memory_writes}{one}"
-
-
-def _limit(flags: Namespace) -> int:
-    try:
-        return Whole(1).parse(flags.lines)
-    except BadValue as error:
-        raise ConfigError(f"--lines {flags.lines}: {error}") from None
 
 
 def _parser() -> LineParser:

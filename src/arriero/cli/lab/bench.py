@@ -3,15 +3,14 @@
 Status 0: every invocation has a record and succeeded. 1: some did not, or the time was over. 130: interrupted.
 """
 
-import signal
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.lab.interrupts import resumable
+from arriero.cli.lab.results import tell
 from arriero.cli.quiet import require_quiet
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError, DataError
@@ -79,14 +78,8 @@ def _measure(flags: Namespace, read: "ReadConfig", choice: "Choice", folder: Pat
     plan = make_plan(read, choice, environment)
     require_quiet("or use --busy-ok for doubtful figures", busy_ok=flags.busy_ok)
     around = Surroundings(environment_for(environment, plan.executor.kind), sample_conditions)
-    before = signal.signal(signal.SIGTERM, _as_interrupt)
-    try:
-        return run_matrix(plan, folder, around, _tell, options)
-    except KeyboardInterrupt:
-        _tell(f"stopped: what has ended is in {folder}; --resume goes on")
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with resumable(folder):
+        return run_matrix(plan, folder, around, tell, options)
 
 
 def _table(folder: Path, *, partial: bool) -> "Written | None":
@@ -96,7 +89,7 @@ def _table(folder: Path, *, partial: bool) -> "Written | None":
     try:
         return write_normalized(folder, partial=partial)
     except DataError as problem:
-        _tell(f"no table yet: {problem}")
+        tell(f"no table yet: {problem}")
         return None
 
 
@@ -153,15 +146,6 @@ def _options(flags: Namespace) -> "SessionOptions":
         sync=not flags.no_sync,
         max_seconds=flags.max_seconds,
     )
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
-    """A request to end is told as Ctrl-C is: the child ends, the summary says so, the run can go on."""
-    raise KeyboardInterrupt
 
 
 def _parser() -> LineParser:

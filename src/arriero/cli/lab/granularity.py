@@ -5,19 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from arriero.cli.lab.operators_run import (
-    Beginning,
-    alone,
-    opened,
-    operators_parser,
-    settings_of,
-    tell,
-)
-from arriero.cli.lab.results import require_room, tell_result, write_folder
+from arriero.cli.lab.flag_values import flag_value
+from arriero.cli.lab.operators_run import Beginning, alone, opened, operators_parser, settings_of
+from arriero.cli.lab.results import require_room, tell, tell_result, write_folder
 from arriero.cli.simulation.output import ROOT
 from arriero.cli.sources import LineParser
-from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Numbers
+from arriero.core.option_kinds import Numbers
 
 if TYPE_CHECKING:
     from arriero.record.cpu_lab.granularity import GranularityResult
@@ -102,10 +95,7 @@ def _measure(flags: Namespace, folder: Path, command: Sequence[str]) -> "Granula
 def _sizes(flags: Namespace) -> tuple[int, ...] | None:
     if flags.sizes is None:
         return (1, 16) if flags.quick else None
-    try:
-        return tuple(Numbers(1).parse(flags.sizes))
-    except BadValue as error:
-        raise ConfigError(f"--sizes {flags.sizes}: {error}") from None
+    return flag_value("--sizes", flags.sizes, Numbers(1))
 
 
 def _plain(result: "GranularityResult") -> "Document":

@@ -1,6 +1,5 @@
 """`arriero lab kernels`: the workbench of extracted kernels. What it measures is a micro-benchmark and stays one."""
 
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from arriero.cli.lab.kernels_flags import COMPILERS, FILE, KERNELS, chosen, command_words, kernels_parser
-from arriero.cli.lab.results import require_room, tell_result, write_folder
+from arriero.cli.lab.results import require_room, tell, tell_result, write_folder
 from arriero.cli.quiet import busy_or_refused
 from arriero.core.errors import BindingMismatch
 
@@ -88,7 +87,7 @@ def _measure(folder: Path, flags: Namespace) -> "KernelsResult":
     setting = _setting(folder, flags, without)
     before = sample_conditions()
     candidates = tuple(
-        run_workbench(_experiments(flags, ggml), find_compilers(), chosen(flags.compiler, COMPILERS), setting, _tell)
+        run_workbench(_experiments(flags, ggml), find_compilers(), chosen(flags.compiler, COMPILERS), setting, tell)
     )
     result = KernelsResult(
         is_quick=flags.quick,
@@ -160,7 +159,3 @@ def _drawn(result: "KernelsResult") -> "tuple[Document, tuple[Drawn, ...]]":
 
     drawn = kernels_drawn(result)
     return kernels_document(result, pictures_by_key(drawn)), drawn
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

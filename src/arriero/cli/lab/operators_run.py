@@ -1,22 +1,19 @@
 """What `lab profile` and `lab granularity` share: flags, settings and the model."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from arriero.cli.lab.flag_values import whole_or
 from arriero.cli.machine import available_cores
 from arriero.cli.quiet import busy_or_refused
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.choices import FlashAttention, KvType
-from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Whole
 
 if TYPE_CHECKING:
     from arriero.backend.llama_model import LlamaModel
@@ -111,12 +108,12 @@ def settings_of(flags: Namespace) -> "ProfileSettings":
     from arriero.record.cpu_lab.operators import ProfileSettings
 
     counts = {
-        name: whole(getattr(flags, name), f"--{name}", least, quick if flags.quick else default)
+        name: whole_or(f"--{name}", getattr(flags, name), least, quick if flags.quick else default)
         for name, least, default, quick, _ in _COUNTS
     }
     settings = ProfileSettings(
         **counts,
-        threads=whole(flags.threads, "--threads", 1, available_cores()),
+        threads=whole_or("--threads", flags.threads, 1, available_cores()),
         flash_attention=flags.flash_attn,
         kv_type=flags.kv_type,
         seed=SEED,
@@ -131,9 +128,10 @@ def opened(path: Path, *, python_callbacks: bool) -> Generator[Opened]:
     from arriero.backend.library import process_start, process_stop
     from arriero.backend.llama_model import LlamaModel
     from arriero.lab.operators.compiled_recorder import choose_recorders
+    from arriero.lab.scratch import scratch_folder
 
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="arriero-recorder-")))
+        folder = stack.enter_context(scratch_folder("recorder"))
         process_start()
         stack.callback(process_stop)
         chosen = choose_recorders(folder, {} if python_callbacks else None)
@@ -149,22 +147,3 @@ def alone(call: Callable[[], T]) -> T:
     from arriero.backend.passing_thread import in_passing_thread
 
     return in_passing_thread(call)
-
-
-def tell(line: str) -> None:
-    """One line of progress."""
-    print(f"  {line}", file=sys.stderr, flush=True)
-
-
-def whole(given: str | None, flag: str, least: int, default: int) -> int:
-    """A whole number.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if given is None:
-        return default
-    try:
-        return Whole(least).parse(given)
-    except BadValue as error:
-        raise ConfigError(f"{flag} {given}: {error}") from None

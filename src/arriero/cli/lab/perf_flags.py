@@ -6,11 +6,12 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.lab.flag_values import flag_value
 from arriero.cli.machine import available_cores
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.choices import FlashAttention
 from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Numbers, Real, Whole
+from arriero.core.option_kinds import Numbers, Real, Whole
 
 if TYPE_CHECKING:
     from arriero.lab.perf.target import Target
@@ -68,7 +69,8 @@ def _add_worker_flags(parser: LineParser, threads: str) -> None:
     what.add_argument("--micro-batch", metavar="N", default="512", help="rows at once (default: %(default)s)")
     what.add_argument("--kv-key", choices=_KV, default="f16", help="type of keys (default: f16)")
     what.add_argument("--kv-value", choices=_KV, default="f16", help="type of values (default: f16)")
-    what.add_argument("--flash-attention", choices=[each.value for each in FlashAttention], default="auto")
+    what.add_argument("--flash-attn", dest="flash_attention", choices=[each.value for each in FlashAttention],
+                      default="auto", help="fused attention (default: auto)")  # fmt: skip
     what.add_argument("--library", metavar="FOLDER", help="of another build of llama.cpp (default: the binding's own)")
 
 
@@ -78,11 +80,7 @@ def whole(flags: Namespace, name: str, minimum: int = 0) -> int:
     Raises:
         ConfigError: it is none, or too low.
     """
-    text = str(getattr(flags, name))
-    try:
-        return Whole(minimum).parse(text)
-    except BadValue as error:
-        raise ConfigError(f"--{name.replace('_', '-')} {text}: {error}") from None
+    return flag_value(_flag(name), str(getattr(flags, name)), Whole(minimum))
 
 
 def numbers(flags: Namespace, name: str, minimum: int = 1) -> tuple[int, ...]:
@@ -92,10 +90,7 @@ def numbers(flags: Namespace, name: str, minimum: int = 1) -> tuple[int, ...]:
         ConfigError: it is none.
     """
     text = _QUICK[name] if flags.quick and name in _QUICK else str(getattr(flags, name))
-    try:
-        return tuple(dict.fromkeys(Numbers(minimum).parse(text)))
-    except BadValue as error:
-        raise ConfigError(f"--{name.replace('_', '-')} {text}: {error}") from None
+    return tuple(dict.fromkeys(flag_value(_flag(name), text, Numbers(minimum))))
 
 
 def seconds(flags: Namespace, name: str) -> float:
@@ -104,11 +99,27 @@ def seconds(flags: Namespace, name: str) -> float:
     Raises:
         ConfigError: it is none.
     """
-    text = str(getattr(flags, name))
-    try:
-        return Real(0.1).parse(text)
-    except BadValue as error:
-        raise ConfigError(f"--{name} {text}: {error}") from None
+    return flag_value(_flag(name), str(getattr(flags, name)), Real(0.1))
+
+
+def cpus_of(flags: Namespace) -> tuple[int, ...] | None:
+    """The CPUs that programs may run on; None leaves them ours.
+
+    The kernel drops those that are not there without a word, so a record would name CPUs that nothing ran on.
+
+    Raises:
+        ConfigError: no list of numbers, or this process may not use one of them.
+    """
+    from arriero.record.machine import usable_cpus
+
+    if flags.cpus is None:
+        return None
+    wanted, usable = numbers(flags, "cpus", 0), usable_cpus()
+    strange = [str(cpu) for cpu in wanted if cpu not in usable]
+    if strange:
+        ours = ",".join(map(str, usable))
+        raise ConfigError(f"--cpus {flags.cpus}: this process may not run on {', '.join(strange)}; it may use {ours}")
+    return wanted
 
 
 def targets_of(flags: Namespace, command: tuple[str, ...], library: Path | None) -> "tuple[Target, ...]":
@@ -156,3 +167,7 @@ def _shapes(flags: Namespace) -> "list[WorkerOptions]":
     if any(not each.prompt_tokens + each.generated_tokens for each in options):
         raise ConfigError("--prompt 0 --generate 0: nothing would be computed; give one of them")
     return options
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from arriero.cli.lab.flag_values import flag_value
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Whole
+from arriero.core.option_kinds import Whole
 
 _QUICK_TRIES: Final = 1
 
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
     if flags.out is not None:
         require_absent([Path(flags.out)], force=flags.force)
-    tries = _QUICK_TRIES if flags.quick else _tries(flags.tries)
+    tries = _QUICK_TRIES if flags.quick else flag_value("--tries", flags.tries, Whole(1, 100))
     events = tuple(dict.fromkeys(flags.events.split(","))) if flags.events else EVENTS
     try:
         probe = probe_events(find_tool("perf", flags.perf), events, tries=tries)
@@ -41,13 +42,6 @@ def main(arguments: Sequence[str]) -> int:
     for line in text.splitlines() if flags.json else probe_lines(probe):
         print(line)
     return 0 if probe.supported else 1
-
-
-def _tries(text: str) -> int:
-    try:
-        return Whole(1, 100).parse(text)
-    except BadValue as error:
-        raise ConfigError(f"--tries {text}: {error}") from None
 
 
 def _parser() -> LineParser:

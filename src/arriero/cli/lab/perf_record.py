@@ -23,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     words, command = split_command(arguments)
     flags = _parser().parse_args(words)
-    from arriero.cli.lab.perf_run import prepare, run_profiler, tell
+    from arriero.cli.lab.perf_run import prepare, run_profiler
+    from arriero.cli.lab.results import tell
     from arriero.lab.perf.sample_profiler import FREQUENCY_HZ, SampleProfiler
     from arriero.lab.perf.tools import find_tool
     from arriero.record.cpu_lab.perf import PerfMode

@@ -1,18 +1,16 @@
 """One run of `lab perf`: from flags to records, and what is said about them."""
 
-import signal
-import sys
 from argparse import Namespace
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from arriero.cli.lab.perf_flags import numbers, seconds, targets_of, whole
+from arriero.cli.lab.interrupts import resumable
+from arriero.cli.lab.perf_flags import cpus_of, seconds, targets_of, whole
+from arriero.cli.lab.results import tell
 from arriero.cli.quiet import require_quiet
 from arriero.core.errors import ConfigError
 
@@ -56,25 +54,11 @@ def run_profiler(flags: Namespace, prepared: Prepared, profiler: "Profiler", set
     require_quiet("or use --busy-ok", busy_ok=flags.busy_ok)
     folder = Path(flags.out)
     plan = replace(prepared.plan, settings=settings)
-    with ended_as_interrupt():
+    with resumable(folder):
         summary = run_session(plan, profiler, folder, prepared.options, tell=tell)
     _show(folder, as_json=flags.json)
     is_whole = summary.run_status is RunStatus.COMPLETED and summary.successful == summary.planned
     return 0 if is_whole else 1
-
-
-@contextmanager
-def ended_as_interrupt() -> Generator[None]:
-    """Treat a polite request to end as Ctrl-C: the program that runs is ended first, and the summary says so."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def library_choice(flags: Namespace) -> Path | None:
@@ -86,11 +70,6 @@ def library_choice(flags: Namespace) -> Path | None:
     from arriero.lab.perf.library_folder import library_folder
 
     return None if flags.library is None else library_folder(flags.library)
-
-
-def tell(line: str) -> None:
-    """Progress goes to standard error."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def _options(flags: Namespace) -> "SessionOptions":
@@ -119,7 +98,7 @@ def _plan(flags: Namespace, command: tuple[str, ...], mode: "PerfMode", tool: "T
         warmups=0 if flags.quick else whole(flags, "warmups"),
         repetitions=1 if flags.quick else whole(flags, "repetitions", 1),
         timeout_s=seconds(flags, "timeout"),
-        cpus=None if flags.cpus is None else numbers(flags, "cpus", 0),
+        cpus=cpus_of(flags),
         library=library_hashes(library_folder(flags.library)) if uses_llama else {},
         environment=_environment(is_own=library is None),
     )

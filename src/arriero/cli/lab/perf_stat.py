@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _probe(flags: Namespace, tool: "Tool") -> "Probe":
-    from arriero.cli.lab.perf_run import tell
+    from arriero.cli.lab.results import tell
     from arriero.lab.perf.events import EVENTS
     from arriero.lab.perf.probe import probe_events
 

@@ -12,11 +12,11 @@ from arriero.cli.lab.operators_run import (
     opened,
     operators_parser,
     settings_of,
-    tell,
 )
-from arriero.cli.lab.results import require_room, tell_result, write_folder
+from arriero.cli.lab.results import require_room, tell, tell_result, write_folder
 from arriero.cli.simulation.output import ROOT
 from arriero.cli.sources import LineParser
+from arriero.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from arriero.record.cpu_lab.host_split import HostSplit
@@ -91,7 +91,7 @@ def _measure(flags: Namespace, folder: Path, command: Sequence[str]) -> "Operato
 
     settings, path = settings_of(flags), resolve_model(flags.model)
     facts = model_facts(path)
-    machine = _machine(flags, settings) if flags.roofline else None
+    machine = _machine(flags, settings)
     beginning = Beginning(flags, command)
     with opened(path, python_callbacks=flags.python_callbacks) as what:
         phases = alone(lambda: profile_phases(what.model, settings, what.recorder, tell))
@@ -130,8 +130,25 @@ def _host(what: Opened, settings: "ProfileSettings", *, quick: bool) -> "HostSpl
         model.close()
 
 
-def _machine(flags: Namespace, settings: "ProfileSettings") -> "MachineResult":
-    """Ceilings from a file, or measured now, before anything else runs."""
+def _machine(flags: Namespace, settings: "ProfileSettings") -> "MachineResult | None":
+    """Ceilings with all that the roofline needs; None where none was asked for.
+
+    Raises:
+        ConfigError: one is missing, which is told before the profile is measured and not after it.
+    """
+    from arriero.lab.operators.roofline import ceilings_for
+
+    if not flags.roofline:
+        if flags.machine is not None:
+            raise ConfigError("--machine: holds ceilings, which --roofline asks for; add that, or leave it out")
+        return None
+    found = _ceilings(flags, settings)
+    ceilings_for(found, settings.threads)
+    return found
+
+
+def _ceilings(flags: Namespace, settings: "ProfileSettings") -> "MachineResult":
+    """From a file, or measured now, before anything else runs."""
     if flags.machine is not None:
         from arriero.record.cpu_lab.machine_result import read_machine
 

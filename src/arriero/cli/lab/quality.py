@@ -9,10 +9,12 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.lab.flag_values import flag_value, whole_or
+from arriero.cli.lab.results import make_folder, require_no_report
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.choices import FlashAttention, KvType
 from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Whole
+from arriero.core.option_kinds import Whole
 
 if TYPE_CHECKING:
     from arriero.lab.quality.plan import QualityPlan
@@ -35,7 +37,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     words = list(arguments)
     flags = _parser().parse_args(words)
-    result = _kept(flags) if flags.show is not None else _measured(flags, ["arriero", "lab", "quality", *words])
+    if flags.report is not None:
+        _require_report(Path(flags.report), force=flags.force)
+    result = _kept(flags) if flags.source is not None else _measured(flags, ["arriero", "lab", "quality", *words])
     if flags.report is not None:
         _write_report(result, Path(flags.report), force=flags.force)
     return _tell(result, as_json=flags.json)
@@ -45,8 +49,8 @@ def _kept(flags: Namespace) -> "QualityResult":
     from arriero.record.cpu_lab.quality import read_quality
 
     if flags.models or flags.reference is not None:
-        raise ConfigError("--show prints a result that is there; leave out MODEL and --reference")
-    return read_quality(Path(flags.show))
+        raise ConfigError("--from prints a result that is there; leave out MODEL and --reference")
+    return read_quality(Path(flags.source))
 
 
 def _measured(flags: Namespace, command: Sequence[str]) -> "QualityResult":
@@ -64,7 +68,7 @@ def _measured(flags: Namespace, command: Sequence[str]) -> "QualityResult":
     kept = read_quality(out) if flags.resume and out.exists() else None
     if kept is None:
         require_absent([out], force=flags.force)
-    _make_folder(out)
+    make_folder(out.parent)
     set_up_logs(LogLevel.WARNING, LogFormat.TEXT)
     begun_at, begun = datetime.now(UTC), monotonic()
 
@@ -111,32 +115,15 @@ def _plan(flags: Namespace) -> "QualityPlan":
         candidates=tuple(map(resolve_model, flags.models)),
         passage=read_text(None if flags.text is None else Path(flags.text)),
         prompts=read_prompts(),
-        window=_whole(flags.window, "--window", 1, window),
-        stride=None if flags.stride is None else _whole(flags.stride, "--stride", 1, 0),
+        window=whole_or("--window", flags.window, 1, window),
+        stride=None if flags.stride is None else flag_value("--stride", flags.stride, Whole(1)),
         most_windows=QUICK_WINDOWS if flags.quick else None,
-        answer_tokens=_whole(flags.answer_tokens, "--answer-tokens", 0, answer_tokens),
-        threads=None if flags.threads is None else _whole(flags.threads, "--threads", 1, 0),
+        answer_tokens=whole_or("--answer-tokens", flags.answer_tokens, 0, answer_tokens),
+        threads=None if flags.threads is None else flag_value("--threads", flags.threads, Whole(1)),
         flash_attention=FlashAttention(flags.flash_attn),
         kv_type=KvType(flags.kv_type),
         note=flags.reference_note,
     )
-
-
-def _whole(given: str | None, flag: str, least: int, default: int) -> int:
-    if given is None:
-        return default
-    try:
-        return Whole(least).parse(given)
-    except BadValue as error:
-        raise ConfigError(f"{flag} {given}: {error}") from None
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "an error of the system").lower()
-        raise ConfigError(f"--out {out}: no folder can be made there ({reason}); name another") from None
 
 
 def _tell(result: "QualityResult", *, as_json: bool) -> int:
@@ -150,10 +137,15 @@ def _tell(result: "QualityResult", *, as_json: bool) -> int:
     return 0
 
 
-def _write_report(result: "QualityResult", folder: Path, *, force: bool) -> None:
+def _require_report(folder: Path, *, force: bool) -> None:
+    """Refuse before anything is measured what would be refused when the report is written."""
     from arriero.cli.lab.report import require_matplotlib
 
     require_matplotlib()
+    require_no_report(folder, force=force)
+
+
+def _write_report(result: "QualityResult", folder: Path, *, force: bool) -> None:
     from arriero.report.cpu_lab.folder import pictures_by_key, write_report
     from arriero.report.cpu_lab.quality_document import quality_document
     from arriero.report.cpu_lab.quality_plots import quality_pictures
@@ -195,7 +187,8 @@ def _parser() -> LineParser:
     )
     parser.add_argument("--out", metavar="FILE", default=OUT, help=f"the result (default: {OUT})")
     parser.add_argument("--report", metavar="FOLDER", help="write a report with plots there")
-    parser.add_argument("--show", metavar="FILE", help="measure nothing; print, or report, a result that is there")
+    says = "measure nothing: print, or report on, an earlier result"
+    parser.add_argument("--from", dest="source", metavar="FILE", help=says)
     parser.add_argument("--quick", action="store_true", help="a few short windows and answers, to see that all works")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     kind = parser.add_mutually_exclusive_group()

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from arriero.cli.lab.flag_values import flag_value
+from arriero.cli.lab.interrupts import resumable
 from arriero.cli.lab.recommend_files import DEFAULT_MODELS, bound_words, candidate_files
 from arriero.cli.lab.report import require_matplotlib
+from arriero.cli.lab.results import tell
 from arriero.cli.machine import available_cores
 from arriero.cli.quiet import busy_or_refused
 from arriero.cli.recommendations import keep, kept_folder
 from arriero.cli.simulation.output import ROOT, new_file, refuse_links
 from arriero.cli.sources import LineParser, make_parser
 from arriero.core.errors import ConfigError
-from arriero.core.option_kinds import BadValue, Numbers, Whole
+from arriero.core.option_kinds import Numbers, Whole
 
 if TYPE_CHECKING:
     from arriero.lab.recommend.rounds import Visit
@@ -99,8 +102,8 @@ def _plan(flags: Namespace, size: _Size) -> "Plan":
 
     cores = available_cores()
     counts, mix = _counts(flags, cores), _mix(flags.mix or size.mix)
-    num_screening = _whole("--screening", flags.screening or size.screening)
-    num_confirming = _whole("--rounds", flags.rounds or size.confirming)
+    num_screening = flag_value("--screening", flags.screening or size.screening, Whole(1))
+    num_confirming = flag_value("--rounds", flags.rounds or size.confirming, Whole(1))
     return Plan(
         files=candidate_files(flags),  # last, since it may make some
         counts=counts,
@@ -127,7 +130,7 @@ def _run(plan: "Plan", flags: Namespace, out: Path, busy: str | None) -> "Recomm
         if flags.force:
             _forget(out)
         log = RunLog[RecommendRecord].create(out, RecommendRecord, manifest)
-    with log:
+    with log, resumable(out):
         means = Means(worker=worker_process(), sample=sample_conditions, tell=_tell)
         return recommend(log, plan, means, Facts(machine, bound_words(flags), busy))
 
@@ -148,10 +151,12 @@ def _require_new(out: Path, flags: Namespace) -> None:
     """Refuse before anything is made what would be refused after it.
 
     Raises:
-        ConfigError: the folder holds a run.
+        ConfigError: it is no folder, or one that holds a run.
     """
     from arriero.record.cpu_lab.run_log import holds_run
 
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out}: is no folder; name one")
     if holds_run(out) and not flags.resume and not flags.force:
         raise ConfigError(f"--out {out}: holds a run already; go on with --resume, or begin anew with --force")
 
@@ -165,10 +170,8 @@ def _forget(out: Path) -> None:
 
 
 def _tell(number: int, total: int, visit: "Visit") -> None:
-    setting = visit.setting
-    print(
-        f"{visit.stage} {number}/{total}: {setting.file}, {setting.counts.words} threads", file=sys.stderr, flush=True
-    )
+    counts = visit.setting.counts
+    tell(f"{visit.stage} {number}/{total}: {visit.setting.file}, {counts.words} threads")
 
 
 def _write(run: "RecommendationRun", out: Path) -> None:
@@ -197,11 +200,7 @@ def _counts(flags: Namespace, cores: int) -> tuple[int, ...]:
     """Numbers of threads, ascending, all cores among them; without the flag powers of two and all cores."""
     if flags.threads is None:
         return tuple(sorted({*(2**power for power in range(cores.bit_length())), cores}))
-    try:
-        found = set(Numbers(1).parse(flags.threads))
-    except BadValue as error:
-        raise ConfigError(f"--threads {flags.threads}: {error}") from None
-    return tuple(sorted({*found, cores}))
+    return tuple(sorted({*flag_value("--threads", flags.threads, Numbers(1)), cores}))
 
 
 def _mix(text: str) -> "Mix":
@@ -210,14 +209,8 @@ def _mix(text: str) -> "Mix":
     prompt, colon, generated = text.partition(":")
     if not colon:
         raise ConfigError(f"--mix {text}: give prompt tokens and generated ones, such as {MIX}")
-    return Mix(prompt_tokens=_whole("--mix", prompt), generated_tokens=_whole("--mix", generated))
-
-
-def _whole(flag: str, text: str) -> int:
-    try:
-        return Whole(1).parse(text)
-    except BadValue as error:
-        raise ConfigError(f"{flag} {text}: {error}") from None
+    tokens = [flag_value("--mix", each, Whole(1)) for each in (prompt, generated)]
+    return Mix(prompt_tokens=tokens[0], generated_tokens=tokens[1])
 
 
 def _parser() -> LineParser:

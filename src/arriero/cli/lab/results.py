@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from arriero.report.drawing import Drawn
 
 TEXT: Final = "README.md"
+PAGE: Final = "index.html"
+
+
+def tell(line: str) -> None:
+    """Progress: a line on standard error, at once."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def require_room(flags: Namespace, file: str) -> Path:
@@ -28,12 +34,30 @@ def require_room(flags: Namespace, file: str) -> Path:
     folder = Path(flags.out)
     names = [TEXT] if flags.source is not None else [TEXT, file]
     require_absent([folder / name for name in names], force=flags.force)
+    make_folder(folder)
+    return folder
+
+
+def require_no_report(folder: Path, *, force: bool) -> None:
+    """Refuse before anything is measured what would be refused when its report is written.
+
+    Raises:
+        ConfigError: a report exists already.
+    """
+    require_absent([folder / TEXT, folder / PAGE], force=force)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for what `--out` names, unless it is there.
+
+    Raises:
+        ConfigError: none can be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = (error.strerror or "an error of the system").lower()
         raise ConfigError(f"--out {folder}: no folder can be made there ({reason}); name another") from None
-    return folder
 
 
 def write_folder(

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.lab.flag_values import flag_value
 from arriero.cli.sources import LineParser, make_parser
-from arriero.core.errors import ConfigError, DataError
-from arriero.core.option_kinds import BadValue, Real, Whole
+from arriero.core.errors import DataError
+from arriero.core.option_kinds import Real, Whole
 
 if TYPE_CHECKING:
     from arriero.lab.perf.run_files import PerfFolder
@@ -57,14 +58,15 @@ def _targets(flags: Namespace, folders: "Sequence[PerfFolder]") -> "list[Targets
     hashes = library_hashes(folder)
     for each in folders:
         _same_build(each, hashes)
-    least, limit = _number(flags, "least_bound", Real(1.0)), _number(flags, "top", Whole(1))
+    least = flag_value("--least-bound", flags.least_bound, Real(1.0))
+    limit = flag_value("--top", flags.top, Whole(1))
     isa = isa_of()
     bits = next((width for name, width in _BITS if name in isa), 128)
     gates = Gates(folder=folder, objdump=find_tool("objdump"), least_bound=least, machine_bits=bits)
     cases = compare_runs(folders).hot
     if not cases:
         raise DataError("no run with samples or instructions by function; record one with `arriero lab perf record`")
-    return [gates.targets_of(case, hashes, limit=int(limit)) for case in cases]
+    return [gates.targets_of(case, hashes, limit=limit) for case in cases]
 
 
 def _same_build(folder: "PerfFolder", hashes: dict[str, str]) -> None:
@@ -75,14 +77,6 @@ def _same_build(folder: "PerfFolder", hashes: dict[str, str]) -> None:
     if other:
         message = f"profiled another build of {', '.join(other)}; name its folder with --library, or record again"
         raise DataError(message, file=str(folder.folder))
-
-
-def _number(flags: Namespace, name: str, kind: Real | Whole) -> float:
-    text = str(getattr(flags, name))
-    try:
-        return kind.parse(text)
-    except BadValue as error:
-        raise ConfigError(f"--{name.replace('_', '-')} {text}: {error}") from None
 
 
 def _parser() -> LineParser:

@@ -1,8 +1,6 @@
 """`arriero lab variant`: a second build of llama.cpp from an edit of its sources, beside a first one without it."""
 
-import hashlib
 import sys
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -10,6 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arriero.cli.lab.flag_values import whole_or
+from arriero.cli.lab.interrupts import ended_as_interrupt
+from arriero.cli.lab.results import make_folder, tell
 from arriero.cli.machine import available_cores
 from arriero.cli.simulation.output import ROOT, require_absent, write_text
 from arriero.cli.sources import LineParser, make_parser
@@ -43,12 +44,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _check(named: "NamedEdit", flags: Namespace) -> int:
+    from arriero.lab.scratch import scratch_folder
     from arriero.lab.variant.builder import DOWNLOADS, check_edit
     from arriero.lab.variant.sources import find_source
 
-    source = find_source(flags.source, Path(flags.out) / DOWNLOADS, _tell)
-    with tempfile.TemporaryDirectory() as scratch:
-        facts = check_edit(named, source, Path(scratch))
+    source = find_source(flags.source, Path(flags.out) / DOWNLOADS, tell)
+    with scratch_folder("edit") as folder:
+        facts = check_edit(named, source, folder)
     for line in _edit_lines(facts):
         print(line)
     print(f"{facts.name} fits {source.facts.origin}")
@@ -64,11 +66,16 @@ def _build(named: "NamedEdit", flags: Namespace) -> int:
 
     folder = Path(flags.out)
     require_absent([folder / FILE, folder / "README.md"], force=flags.force)
-    _make(folder)
+    make_folder(folder)
     began, started_at = time.monotonic(), datetime.now(UTC)
-    recipe = make_recipe(Isa(flags.isa), flags.target, _jobs(flags.jobs))
-    source = find_source(flags.source, folder / DOWNLOADS, _tell)
-    built = build_variant(named, source, recipe, folder, _tell)
+    recipe = make_recipe(Isa(flags.isa), flags.target, whole_or("--jobs", flags.jobs, 1, available_cores()))
+    source = find_source(flags.source, folder / DOWNLOADS, tell)
+    try:
+        with ended_as_interrupt():
+            built = build_variant(named, source, recipe, folder, tell)
+    except OSError as error:  # both builds take gigabytes: the disk may be full at any of many places
+        reason = (error.strerror or "an error of the system").lower()
+        raise ConfigError(f"--out {folder}: cannot be written ({reason}); make room, or name another") from None
     result = VariantResult(
         run=run_facts(_command(flags), started_at=started_at, seconds=time.monotonic() - began),
         edit=built.edit,
@@ -118,11 +125,12 @@ def _next_lines(folder: Path) -> Iterator[str]:
 
 
 def _edit(path: Path) -> "NamedEdit":
+    from arriero.lab.file_hash import file_sha256
     from arriero.lab.variant.builder import NamedEdit
     from arriero.record.cpu_lab.edit import read_edit
 
     edit = read_edit(path)
-    return NamedEdit(edit, str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    return NamedEdit(edit, str(path), file_sha256(path))
 
 
 def _warn_of_version(named: "NamedEdit", source: str) -> None:
@@ -131,7 +139,7 @@ def _warn_of_version(named: "NamedEdit", source: str) -> None:
     from arriero.lab.variant.sources import AUTO
 
     if source == AUTO and named.edit.version != BINDING_VERSION:
-        _tell(f"{named.edit.name} was written for {named.edit.package} {named.edit.version}, not {BINDING_VERSION}")
+        tell(f"{named.edit.name} was written for {named.edit.package} {named.edit.version}, not {BINDING_VERSION}")
 
 
 def _write_report(result: "VariantResult", folder: Path, *, force: bool) -> None:
@@ -141,31 +149,11 @@ def _write_report(result: "VariantResult", folder: Path, *, force: bool) -> None
     write_text(folder / "README.md", as_markdown(variant_document(result)), force=force)
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "an error of the system").lower()
-        raise ConfigError(f"--out {folder}: no folder can be made there ({reason}); name another") from None
-
-
-def _jobs(text: str | None) -> int:
-    if text is None:
-        return available_cores()
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"--jobs {text}: no number of jobs; give a whole number of at least 1")
-    return int(text)
-
-
 def _command(flags: Namespace) -> list[str]:
     return [
         "arriero", "lab", "variant", "build", "--edit", flags.edit, "--source", flags.source, "--isa", flags.isa,
         "--target", flags.target,
     ]  # fmt: skip
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _parser() -> LineParser:

@@ -1,6 +1,5 @@
 """The kernels' sources, the flags that they are built with, and why a machine or compiler is skipped."""
 
-import hashlib
 import platform
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from arriero.lab.compile import Compiler
+from arriero.lab.file_hash import file_sha256
 
 SOURCES: Final = Path(__file__).resolve().parent / "sources"
 FLAGS: Final = ("-std=gnu11", "-O3", "-mavx2", "-mfma", "-mf16c", "-ffp-contract=off")
@@ -48,7 +48,7 @@ def source_files() -> tuple[Path, ...]:
 def source_hashes() -> dict[str, str]:
     """Base name -> SHA-256 of every source, headers included."""
     files = sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")])
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.name: file_sha256(path) for path in files}
 
 
 def build_kernels(compiler: Compiler, folder: Path, flags: Sequence[str] = FLAGS) -> Path:

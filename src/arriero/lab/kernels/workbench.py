@@ -6,13 +6,13 @@ A candidate stops at its first failed gate; what it would have cost to go on is 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from arriero.core.errors import ConfigError
 from arriero.lab.code_difference import compare_code
 from arriero.lab.compile import Compiler
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.kernels.experiment import SEED, Experiment
 from arriero.lab.kernels.library import KernelLibrary
 from arriero.lab.kernels.timing import timed_size
@@ -101,7 +101,7 @@ def _candidate(experiment: Experiment, built: _Built, setting: Setting, tell: Te
         compiler=built.compiler.version,
         compiler_name=built.compiler.name,
         flags=setting.flags,
-        library_sha256=sha256(built.library.path.read_bytes()).hexdigest(),
+        library_sha256=file_sha256(built.library.path),
         skipped=None,
         gates=tuple(gates),
         in_library=in_library,

@@ -1,6 +1,5 @@
 """CompiledProbe: ceilings by small C programs, compiled here for this CPU and run in processes of their own."""
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from arriero.core.errors import ConfigError
 from arriero.lab.compile import Compiler
 from arriero.lab.machine.ceilings import CeilingPlan, Measured, Tell
 from arriero.lab.process import Finished, run_process
+from arriero.lab.scratch import scratch_folder
 from arriero.record.cpu_lab.machine_result import Ceiling, CeilingKind
 
 SOURCES: Final = Path(__file__).resolve().parent / "sources"
@@ -86,8 +86,8 @@ class CompiledProbe:
         Raises:
             ConfigError: the compiler cannot build them.
         """
-        with tempfile.TemporaryDirectory(prefix="arriero-ceilings-") as folder:
-            programs = {name: self._build(name, Path(folder)) for name in ("bandwidth", "peak")}
+        with scratch_folder("ceilings") as folder:
+            programs = {name: self._build(name, folder) for name in ("bandwidth", "peak")}
             ceilings: list[Ceiling] = []
             reasons: dict[str, str] = {}
             for start in starts(programs, plan):

@@ -16,8 +16,11 @@ from msgspec import Meta
 
 from arriero.core.errors import DataError
 from arriero.record.cpu_lab.matrix import MatrixCase, ParsedResult
+from arriero.record.strict import Count, Positive
 
-_TEST: Final = re.compile(r"(?P<phase>pp|tg)(?P<tokens>[1-9][0-9]*)(?: @ d(?P<depth>[0-9]+))?", re.ASCII)
+_TEST: Final = re.compile(r"(?P<phase>pp|tg)(?P<tokens>[1-9][0-9]{0,9})(?: @ d(?P<depth>[0-9]{1,10}))?", re.ASCII)
+_THREADS: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_SHOWN: Final = 40  # characters of a cell in a complaint
 _COLUMNS: Final = ("model", "size", "backend", "threads", "test", "t/s")
 _RULE: Final = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 
@@ -45,12 +48,12 @@ class _JsonTest(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a JSON object that are used; it has many more."""
 
     model_type: str
-    model_size: Annotated[int, Meta(ge=1)]
+    model_size: Positive
     backends: str
-    n_threads: Annotated[int, Meta(ge=1)]
-    n_prompt: Annotated[int, Meta(ge=0)]
-    n_gen: Annotated[int, Meta(ge=0)]
-    n_depth: Annotated[int, Meta(ge=0)] = 0
+    n_threads: Positive
+    n_prompt: Count
+    n_gen: Count
+    n_depth: Count = 0
     avg_ts: Annotated[float, Meta(gt=0)]
 
 
@@ -114,10 +117,10 @@ def _header(cells: list[str], number: int) -> list[str]:
 def _table_row(cells: Mapping[str, str], number: int) -> _Row:
     test = _TEST.fullmatch(cells["test"])
     if test is None:
-        _refuse(f"the test {cells['test']!r} is neither ppN nor tgN, with or without @ dN", number)
+        _refuse(f"the test {cells['test'][:_SHOWN]!r} is neither ppN nor tgN, with or without @ dN", number)
     threads = cells["threads"]
-    if not threads.isascii() or not threads.isdigit() or int(threads) < 1:
-        _refuse(f"threads: {threads!r} is no number", number)
+    if not _THREADS.fullmatch(threads):
+        _refuse(f"threads: {threads[:_SHOWN]!r} is no number", number)
     return _Row(
         model=cells["model"],
         size=cells["size"],
@@ -137,7 +140,7 @@ def _rate(cell: str, number: int) -> float:
     try:
         rate = float(text)
     except ValueError:
-        _refuse(f"t/s: {text!r} is no number", number)
+        _refuse(f"t/s: {text[:_SHOWN]!r} is no number", number)
     if not math.isfinite(rate) or rate <= 0:
         _refuse(f"t/s: {text} is no rate", number)
     return rate
@@ -147,8 +150,10 @@ def _json_rows(text: str) -> Iterator[_Row]:
     for values in _json_objects(text):
         try:
             test = msgspec.convert(values, _JsonTest)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, OverflowError) as error:
             _refuse(f"JSON: {error}")
+        if not math.isfinite(test.avg_ts):  # JSON of others has words for infinity, and records have none
+            _refuse(f"JSON: avg_ts {test.avg_ts} is no rate")
         if (test.n_prompt == 0) == (test.n_gen == 0):
             _refuse(f"JSON: a test of {test.n_prompt} prompt and {test.n_gen} generated tokens is neither pp nor tg")
         phase, tokens = ("pp", test.n_prompt) if test.n_prompt else ("tg", test.n_gen)
@@ -172,7 +177,7 @@ def _json_objects(text: str) -> list[Any]:
             values: list[Any] = json.loads(text)
             return values
         return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         _refuse(f"JSON: {error}")
 
 

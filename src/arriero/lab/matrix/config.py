@@ -11,13 +11,15 @@ from msgspec import Meta
 
 from arriero.core.choices import FlashAttention
 from arriero.core.errors import DataError
+from arriero.lab.worker_process import LARGEST_SIZE
 from arriero.record.bench_parts import BenchPart
 from arriero.record.cpu_lab.matrix import ExecutorKind, MatrixCase
 from arriero.record.cpu_lab.worker import KvCacheType
 from arriero.record.cpu_lab.yaml_lines import YamlFile, YamlPath, read_yaml
 from arriero.record.strict import Count, Name, Positive, Sha256, refusal
 
-Sizes: TypeAlias = Annotated[tuple[Positive, ...], Meta(min_length=1)]
+Size: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_SIZE)]
+Sizes: TypeAlias = Annotated[tuple[Size, ...], Meta(min_length=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 LogicalId: TypeAlias = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 
@@ -46,12 +48,12 @@ class ModelEntry(BenchPart, frozen=True, kw_only=True):
 class ExplicitCase(BenchPart, frozen=True, kw_only=True):
     """One case of a list that replaces the product."""
 
-    threads: Positive
-    prompt_tokens: Positive
-    generated_tokens: Positive
-    batch_size: Positive
-    context_size: Positive
-    ubatch_size: Positive
+    threads: Size
+    prompt_tokens: Size
+    generated_tokens: Size
+    batch_size: Size
+    context_size: Size
+    ubatch_size: Size
 
 
 class KvVariant(BenchPart, frozen=True, kw_only=True):

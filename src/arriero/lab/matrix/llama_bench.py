@@ -1,6 +1,5 @@
 """LlamaBench: the program measures, one process for each repetition, arguments never through a shell."""
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Final, NamedTuple
 
 from arriero.core.choices import FlashAttention
 from arriero.core.errors import ConfigError
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.matrix.bench_output import check_result, parse_llama_bench
 from arriero.lab.matrix.executors import Reading, Settings
 from arriero.lab.process import Finished, run_process
@@ -135,12 +135,11 @@ def find_llama_bench(place: str | Path, settings: Settings) -> LlamaBench:
 
 
 def program_hashes(program: Path) -> dict[str, str]:
-    """Base name -> SHA-256 of a program and of llama.cpp's libraries in its folder, each real file once."""
+    """Base name -> SHA-256 of a program and of llama.cpp's libraries in its folder, each real file once.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
     folder = program.resolve().parent
     paths = {path.resolve() for pattern in _LIBRARIES for path in folder.glob(pattern) if path.is_file()}
-    return {path.name: _sha256(path) for path in (program.resolve(), *sorted(paths))}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {path.name: file_sha256(path) for path in (program.resolve(), *sorted(paths))}

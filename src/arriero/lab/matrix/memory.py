@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_MAXIMUM: Final = re.compile(r"Maximum resident set size \(kbytes\): (?P<number>[0-9]+)", re.ASCII)
+_MAXIMUM: Final = re.compile(r"Maximum resident set size \(kbytes\): (?P<number>[0-9]{1,18})\b", re.ASCII)
 
 
 def wrap_in_time(program: str, command: tuple[str, ...]) -> tuple[str, ...]:

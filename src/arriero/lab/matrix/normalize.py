@@ -1,5 +1,6 @@
 """From the records of a run to its table; the same figures every time, from `run.jsonl` alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from arriero.record.cpu_lab.normalized import (
     json_bytes,
     row_of,
 )
-from arriero.record.cpu_lab.run_log import Status, StoredRun, read_run, replace_file
+from arriero.record.cpu_lab.run_log import Status, StoredRun, read_manifest, read_run, replace_file
 
 
 class Written(NamedTuple):
@@ -30,7 +31,7 @@ def normalize(run: StoredRun[MatrixRecord], *, folder: str) -> NormalizedFile:
     """The table of a run; warm-ups and failures are no rows, and the latest record of each invocation counts.
 
     Raises:
-        DataError: its manifest is none of a matrix.
+        DataError: its manifest is none of a matrix, or a record is of another kind than the run says.
     """
     planned = [each for each in planned_of(run.manifest.manifest, file=folder) if each.phase == MEASURED]
     latest = run.latest
@@ -38,7 +39,7 @@ def normalize(run: StoredRun[MatrixRecord], *, folder: str) -> NormalizedFile:
     records = [latest[each.invocation_id] for each in planned if each.invocation_id in latest]
     good = [record for record in records if record.status is Status.SUCCESS]
     return NormalizedFile(
-        evidence=Evidence(run.manifest.manifest["evidence"]),
+        evidence=_evidence_of(run, records, folder),
         run_id=run.manifest.run_id,
         fingerprint=run.manifest.fingerprint,
         incomplete=bool(missing),
@@ -59,6 +60,7 @@ def write_normalized(folder: Path, *, partial: bool) -> Written:
     Raises:
         DataError: no run, a bad line, or invocations that are missing.
     """
+    planned_of(read_manifest(folder).manifest, file=str(folder))  # another kind of run is told before its lines are
     found = normalize(read_run(folder, MatrixRecord), folder=str(folder))
     if found.incomplete and not partial:
         message = (
@@ -74,6 +76,16 @@ def write_normalized(folder: Path, *, partial: bool) -> Written:
         reason = (error.strerror or "an error of the system").lower()
         raise DataError(f"cannot be written ({reason}); make room", file=str(folder)) from None
     return Written(found, paths)
+
+
+def _evidence_of(run: StoredRun[MatrixRecord], records: Sequence[MatrixRecord], folder: str) -> Evidence:
+    """What the figures of a run are, all of them."""
+    evidence = Evidence(run.manifest.manifest["evidence"])
+    strange = next((record for record in records if record.evidence is not evidence), None)
+    if strange is not None:
+        what = f"{strange.invocation_id} is {strange.evidence}, and its run {evidence}"
+        raise DataError(f"{what}: kinds are never mixed; measure it anew", file=folder, field="evidence")
+    return evidence
 
 
 def _excluded(record: MatrixRecord) -> ExcludedInvocation:

@@ -1,6 +1,5 @@
 """MatrixPlan: everything that a run does, decided before it begins; its manifest is what a resumed run must repeat."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from arriero.core.errors import DataError
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.matrix.cases import Invocation, invocations
 from arriero.lab.matrix.executors import Executor, Settings
 from arriero.lab.matrix.matrix_model import MatrixModel
@@ -106,5 +106,4 @@ def _case(case: MatrixCase) -> dict[str, JsonValue]:
 
 
 def _program(path: Path) -> dict[str, JsonValue]:
-    with path.open("rb") as file:
-        return {"name": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"name": path.name, "sha256": file_sha256(path)}

@@ -8,7 +8,7 @@ from arriero.core.errors import DataError
 from arriero.lab.matrix.plan import MatrixPlan
 from arriero.lab.matrix.runner import MatrixRunner, Surroundings, Tell, still_to_do
 from arriero.record.cpu_lab.matrix import MatrixRecord, MatrixSummary
-from arriero.record.cpu_lab.run_log import SUMMARY, RunLog, holds_run
+from arriero.record.cpu_lab.run_log import SUMMARY, RunLog, holds_run, read_manifest
 from arriero.record.strict import convert, parse_object
 
 
@@ -52,9 +52,17 @@ def run_matrix(
 
 
 def open_log(plan: MatrixPlan, folder: Path, options: SessionOptions) -> RunLog[MatrixRecord]:
-    """The log to write to; see `RunLog`."""
+    """The log to write to; see `RunLog`.
+
+    Raises:
+        DataError: as there; also if the folder holds figures of another kind, which nothing may overrule.
+    """
     if not (options.resume or options.retry_failures) or not holds_run(folder):
         return RunLog[MatrixRecord].create(folder, MatrixRecord, plan.manifest(), sync=options.sync)
+    kept = read_manifest(folder).manifest.get("evidence")
+    if kept is not None and kept != str(plan.evidence):
+        what = f"holds figures that are {kept}, and these would be {plan.evidence}: kinds are never mixed"
+        raise DataError(f"{what}; name another folder", file=str(folder), field="evidence")
     return RunLog[MatrixRecord].resume(
         folder, MatrixRecord, plan.manifest(), force=options.force, repair=options.repair, sync=options.sync
     )

@@ -171,7 +171,9 @@ def _program_place(read: ReadConfig, choice: Choice) -> str:
         return choice.llama_bench
     word = read.config.executable or PROGRAM
     near = read.resolve(word)
-    return str(near) if near.exists() or "/" in word else word
+    if near.exists():  # in full: a bare word would be looked for in `PATH`, where another program may have it
+        return str(near.absolute())
+    return str(near) if "/" in word else word
 
 
 def _time_program(read: ReadConfig) -> Path | None:

@@ -1,12 +1,12 @@
 """The code of a function of llama.cpp as it is told: found in the libraries in use, read, counted."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from arriero.core.errors import ConfigError
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.perf.disassembly import LONGEST_BYTES, Instruction, disassemble
 from arriero.lab.perf.functions import Extent, parse_frames
 from arriero.lab.perf.instruction_mix import kind_of, mix_of
@@ -66,7 +66,7 @@ def read_assembly(place: Place, objdump: Tool, *, with_listing: bool = False) ->
     size = place.extent.end - place.extent.start
     return AssemblyFacts(
         library=place.file.name,
-        library_sha256=hashlib.sha256(place.file.read_bytes()).hexdigest(),
+        library_sha256=file_sha256(place.file),
         symbol=place.symbol,
         start=place.extent.start,
         size_bytes=size,

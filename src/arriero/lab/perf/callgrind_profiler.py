@@ -70,8 +70,7 @@ class CallgrindProfiler:
         Raises:
             DataError: see `parse_callgrind`.
         """
-        text = _written(scratch).read_text(encoding="utf-8", errors="replace")
-        found = parse_callgrind(text, file="callgrind")
+        found = parse_callgrind(scratch.text(_FILE), file="callgrind")
         counted = Counter(
             event=Measure.INSTRUCTIONS.value, value=float(found.total), unit="", run_time_ns=None, running_percent=None
         )

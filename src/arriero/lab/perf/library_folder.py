@@ -3,7 +3,6 @@
 The process that measures stays small: what it has mapped and hashed counts against the figures of its children.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from arriero.core.errors import ConfigError
+from arriero.lab.file_hash import file_sha256
 
 VARIABLE: Final = "LLAMA_CPP_LIB_PATH"
 """The binding takes its libraries from the folder that this names."""
@@ -50,4 +50,4 @@ def library_files(folder: Path) -> tuple[Path, ...]:
 
 def library_hashes(folder: Path) -> dict[str, str]:
     """Base name -> SHA-256."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in library_files(folder)}
+    return {path.name: file_sha256(path) for path in library_files(folder)}

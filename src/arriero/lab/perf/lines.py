@@ -55,3 +55,14 @@ def hexadecimal(text: str, *, file: str, line: int, what: str) -> int:
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits, re.ASCII):
         raise bad_line(file, line, f"{what} {quoted(text)} is no address")
     return int(digits, 16)
+
+
+def bounded(total: int, *, file: str, what: str) -> int:
+    """A sum of counts that fits 63 bits, as a record holds it.
+
+    Raises:
+        DataError: it does not.
+    """
+    if total >= 2**63:
+        raise DataError(f"{what} add up to more than there can be; is it the tool's own output?", file=file)
+    return total

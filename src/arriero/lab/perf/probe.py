@@ -8,8 +8,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from arriero.core.errors import DataError
@@ -17,6 +15,7 @@ from arriero.lab.perf.events import EVENTS, NEVER_ZERO, STEADY
 from arriero.lab.perf.stat_csv import SEPARATOR, parse_stat
 from arriero.lab.perf.tools import DENIED, PLAIN, Tool, first_line, perf_event_paranoid
 from arriero.lab.process import Finished, run_process
+from arriero.lab.scratch import scratch_folder
 from arriero.record.cpu_lab.perf_counters import Counter, EventClass, Probe, ProbedEvent
 
 TRIES: Final = 3
@@ -97,8 +96,8 @@ def _doubt(event: str, counters: Sequence[Counter], tries: int) -> str | None:
 
 
 def _try(tool: Tool, event: str) -> Try:
-    with TemporaryDirectory() as folder:
-        written = Path(folder) / "stat.csv"
+    with scratch_folder("probe") as folder:
+        written = folder / "stat.csv"
         done = run_process(
             (tool.path, "stat", "-x", SEPARATOR, "-o", str(written), "-e", event, "--", *trivial_program()),
             timeout_s=_PATIENCE_S,

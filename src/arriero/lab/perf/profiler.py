@@ -16,6 +16,11 @@ class Scratch(NamedTuple):
     kept: Path  # of the run; for files that a record names
     stem: str  # unique among the invocations of the run; a name for kept files
 
+    def text(self, name: str) -> str:
+        """What the tool wrote into a file of that name in its folder; nothing if it wrote none."""
+        path = self.folder / name
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
 
 class Reading(NamedTuple):
     """What a tool found out."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from arriero.core.errors import DataError
-from arriero.lab.perf.lines import bad_line, decimal_number, hexadecimal, quoted, whole_number
+from arriero.lab.perf.lines import bad_line, bounded, decimal_number, hexadecimal, quoted, whole_number
 
 SEPARATOR: Final = "|"
 FIELDS: Final = "overhead,sample,dso,symbol"
@@ -55,14 +55,14 @@ def parse_report(text: str, *, file: str) -> Report:
         DataError: a line is none of perf's, shares add up to more than everything, or there is no sample at all.
     """
     rows = tuple(_rows(text, file))
-    if not rows or not any(row.samples for row in rows):
+    if not bounded(sum(row.samples for row in rows), file=file, what="its samples"):
         raise DataError("holds no sample; the program ended too soon, or perf recorded nothing", file=file)
     for event in dict.fromkeys(row.event for row in rows):
         total = sum(row.share for row in rows if row.event == event)
         if total > 1.01 + 0.00005 * len(rows):  # each share is rounded to 0.01 %
             raise DataError(f"the shares of {event} add up to {100 * total:.1f} %; is it one report?", file=file)
     lost = [int(match["lost"]) for line in text.splitlines() if (match := _LOST.match(line))]
-    return Report(rows, sum(lost) if lost else None)
+    return Report(rows, bounded(sum(lost), file=file, what="its lost samples") if lost else None)
 
 
 def shares_of(rows: Sequence[ReportRow]) -> list[float]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from arriero.core.errors import DataError
 from arriero.record.cpu_lab.folded_stacks import FoldedStacks, decode_stacks
-from arriero.record.cpu_lab.perf import PerfRecord
+from arriero.record.cpu_lab.perf import SCHEMA, PerfRecord
 from arriero.record.cpu_lab.perf_attribution import StacksFile
-from arriero.record.cpu_lab.run_log import StoredRun, read_run
+from arriero.record.cpu_lab.run_log import StoredRun, read_manifest, read_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,18 @@ def read_folders(folders: Sequence[Path]) -> tuple[PerfFolder, ...]:
     Raises:
         DataError: a folder holds no run of the profiler, a line is bad, or one run is named twice.
     """
-    found = tuple(PerfFolder(folder, read_run(folder, PerfRecord)) for folder in folders)
+    found = tuple(map(_read, folders))
     ids = [each.run.manifest.run_id for each in found]
     twice = next((each for each, run_id in zip(found, ids, strict=True) if ids.count(run_id) > 1), None)
     if twice is not None:
         raise DataError("its run is named twice; name each once", file=str(twice.folder))
     return found
+
+
+def _read(folder: Path) -> PerfFolder:
+    """One run; that it is another command's is told before its lines are complained about."""
+    schema = read_manifest(folder).manifest.get("schema")
+    if schema != SCHEMA:
+        what = f"is the run of something else ({schema}), not of the profiler; name a folder of `lab perf`"
+        raise DataError(what, file=str(folder))
+    return PerfFolder(folder, read_run(folder, PerfRecord))

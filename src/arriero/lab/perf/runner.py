@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from arriero.core.errors import ArrieroError
@@ -16,6 +15,7 @@ from arriero.lab.perf.profiler import Profiler, Reading, Scratch
 from arriero.lab.perf.target import portable_words
 from arriero.lab.perf.tools import PLAIN, first_line
 from arriero.lab.process import Finished, run_process
+from arriero.lab.scratch import scratch_folder
 from arriero.record.cpu_lab.conditions import ConditionSample
 from arriero.record.cpu_lab.perf import Fault, PerfRecord, PerfSummary, Phase, RunStatus
 from arriero.record.cpu_lab.run_log import RunLog, Status
@@ -88,8 +88,8 @@ class PerfRunner:
         target = invocation.target
         is_measured = invocation.phase is Phase.MEASURED
         before, started_at = self.conditions(), _now()
-        with TemporaryDirectory(prefix="arriero-perf-") as name:
-            scratch = Scratch(Path(name), self.folder, invocation.stem)
+        with scratch_folder("perf") as folder:
+            scratch = Scratch(folder, self.folder, invocation.stem)
             done = run_process(
                 self.profiler.command(target, scratch) if is_measured else target.command,
                 timeout_s=self.plan.timeout_s,

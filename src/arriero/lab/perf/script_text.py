@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from arriero.core.errors import DataError
-from arriero.lab.perf.lines import bad_line, hexadecimal, quoted, whole_number
+from arriero.lab.perf.lines import bad_line, bounded, hexadecimal, quoted, whole_number
 
 FIELDS: Final = "comm,tid,period,event,ip,sym,dso"
 _HEAD: Final = re.compile(r"(?P<thread>\S.*?)\s+-?\d+(?:/\d+)?\s+(?P<period>\d{1,19})\s+(?P<event>\S+):\s*", re.ASCII)
@@ -149,6 +149,7 @@ def parse_script(text: str, *, file: str) -> Script:
     stacks = tuple(_stacks(text, reader))
     if not stacks:
         raise DataError("holds no sample; the program ended too soon, or perf recorded nothing", file=file)
+    bounded(sum(max(1, stack.period) for stack in stacks), file=file, what="the periods of its samples")
     return Script(stacks, tuple(dict.fromkeys(each.file for each in reader.maps)))
 
 

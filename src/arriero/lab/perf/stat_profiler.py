@@ -1,7 +1,6 @@
 """StatProfiler: counters of a whole invocation, by `perf stat`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from arriero.core.errors import ConfigError
@@ -35,14 +34,13 @@ class StatProfiler:
 
     def command(self, target: Target, scratch: Scratch) -> tuple[str, ...]:
         """`perf stat` into a file of its own, so that the target's words stay apart."""
-        written = str(_written(scratch))
+        written = str(scratch.folder / _FILE)
         words = (self._tool.path, "stat", "-x", SEPARATOR, "-o", written, "-e", ",".join(self._events))
         return (*words, "--", *target.command)
 
     def wrote(self, scratch: Scratch) -> bool:
         """Whether there are lines of counters."""
-        path = _written(scratch)
-        return path.is_file() and any(line[:1] not in {"", "#"} for line in _text(path).splitlines())
+        return any(line[:1] not in {"", "#"} for line in scratch.text(_FILE).splitlines())
 
     def remedy(self, stderr: str) -> str | None:
         """Privileges, where the kernel refuses."""
@@ -54,12 +52,4 @@ class StatProfiler:
         Raises:
             DataError: see `parse_stat`.
         """
-        return Reading(counters=parse_stat(_text(_written(scratch)), file="perf stat"))
-
-
-def _written(scratch: Scratch) -> Path:
-    return scratch.folder / _FILE
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return Reading(counters=parse_stat(scratch.text(_FILE), file="perf stat"))

@@ -233,11 +233,17 @@ def _choose(plan: Plan, court: _Court, name: str, best: Counts) -> FileChoice:
 
 
 def _judge_file(plan: Plan, court: _Court, questions: _Questions, choices: Sequence[FileChoice]) -> Judgement | None:
-    """The file that looked fastest, with the counts that it will get, against what is used now."""
-    present = plan.present_file.name
-    if questions.fastest == present:
+    """The file that looked fastest against the present one, each with the counts that a server gives it from now on.
+
+    Whoever keeps the present file gets its recommended counts all the same, so another file has to beat these: beating
+    the present counts alone could recommend what is slower than doing nothing about files.
+    """
+    if questions.fastest == plan.present_file.name:
         return None
-    counts = next(choice.counts for choice in choices if choice.file == questions.fastest)
-    sides = (Setting(present, plan.present), Setting(questions.fastest, counts))
-    words = (f"{present} with {plan.present.words} threads", f"{questions.fastest} with {counts.words} threads")
-    return court.judge(sides, words)
+    counts = {choice.file: choice.counts for choice in choices}
+    present, other = (Setting(name, counts[name]) for name in (plan.present_file.name, questions.fastest))
+    return court.judge((present, other), (_in_words(present), _in_words(other)))
+
+
+def _in_words(setting: Setting) -> str:
+    return f"{setting.file} with {setting.counts.words} threads"

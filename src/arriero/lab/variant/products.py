@@ -1,6 +1,5 @@
 """What a build made: object files and shared libraries, and how those of two builds differ."""
 
-import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,6 +8,7 @@ from typing import Final
 
 from arriero.core.errors import ConfigError
 from arriero.lab.code_difference import compare_files
+from arriero.lab.file_hash import file_sha256
 from arriero.lab.object_code import missing_tool
 from arriero.record.cpu_lab.code_difference import CodeDifference
 from arriero.record.cpu_lab.variant import LibraryPair, ObjectDifference
@@ -21,11 +21,6 @@ def object_files(build: Path) -> dict[str, Path]:
     """Name below the build folder -> object file, by name."""
     found = (path for path in sorted(build.rglob("*.o")) if not set(path.parts) & set(_NOT_OURS))
     return {path.relative_to(build).as_posix(): path for path in found}
-
-
-def file_sha256(path: Path) -> str:
-    """Of its bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def keep_objects(build: Path, target: Path) -> dict[str, str]:

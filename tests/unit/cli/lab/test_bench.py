@@ -64,6 +64,16 @@ def test_a_run_from_configuration_to_table_and_again_from_its_records(
     assert told["summary"]["successful_invocations"] == len(told["table"]["rows"]) == 2
 
 
+def test_a_program_beside_the_configuration_comes_before_one_of_that_name_in_the_path(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_fake_bench(folder)
+    (folder / "matrix.yaml").write_text(CONFIG.replace("bin/llama-bench", "llama-bench"), encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert bench("matrix.yaml", "--busy-ok", "--no-sync") == 0
+    assert len(read_calls(folder)) == 2
+
+
 def test_a_failure_ends_with_status_1_and_can_be_retried(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_fake_bench(folder / "bin", {"p64-n8-t2": Mode.EXIT_ONCE})
     assert bench("matrix.yaml", "--busy-ok", "--no-sync") == 1
@@ -135,6 +145,28 @@ def test_what_cannot_work_is_one_line_with_the_remedy(
 ) -> None:
     del folder
     assert bench(*words) == 2
+    error = capsys.readouterr().err
+    assert what in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "matrix.yaml: line 1: holds nothing"),
+        ("# nothing but a remark\n", "matrix.yaml: line 1: holds nothing"),
+        ("\0", "matrix.yaml: malformed YAML"),
+        (CONFIG.replace("model: tiny.gguf", "model: bin"), "line 3: model: "),
+        (CONFIG.replace("prompt_tokens: [64]", "prompt_tokens: [-64]"), "line 5: prompt_tokens[0]: "),
+        (CONFIG.replace("output_directory: run", "output_directory: tiny.gguf"), "tiny.gguf: cannot be written"),
+        (CONFIG.replace("executable: bin/llama-bench", "executable: tiny.gguf"), "no program that can be run"),
+    ],
+)
+def test_files_and_folders_of_the_wrong_kind_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, what: str
+) -> None:
+    (folder / "matrix.yaml").write_text(text, encoding="utf-8")
+    assert bench("matrix.yaml", "--busy-ok") == 2
     error = capsys.readouterr().err
     assert what in error
     assert error.count("\n") == 1

@@ -6,7 +6,7 @@ import pytest
 from arriero.cli.lab.machine_view import cache_words, library_words, machine_lines
 from arriero.cli.main import main
 from arriero.record.cpu_lab.machine_details import CacheFacts
-from arriero.record.cpu_lab.machine_result import MachineResult, read_machine
+from arriero.record.cpu_lab.machine_result import MachineResult, encode_machine, read_machine
 from tests.unit.lab.machine.machines import LIBRARY, RESULT
 
 replace = msgspec.structs.replace
@@ -38,6 +38,19 @@ def test_a_named_file_is_replaced_only_by_force(tmp_path: Path, capsys: pytest.C
     assert read_machine(path).ceilings == ()
     assert (tmp_path / "report/README.md").read_text().startswith("# Machine: ")
     assert (tmp_path / "report/index.html").exists()
+
+
+def test_a_report_is_made_again_from_the_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.json").write_bytes(encode_machine(RESULT))
+    words = ["lab", "machine", "--from", "m.json", "--report", "report"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines() == list(machine_lines(RESULT))
+    assert "MICROBENCHMARK" in (tmp_path / "report/README.md").read_text()
+    assert not (tmp_path / ".artifacts").exists(), "nothing was measured"
+    assert main(words) == 2
+    assert "report/README.md: exists already" in capsys.readouterr().err
+    assert main([*words, "--force", "--out", "other.json"]) == 2
+    assert "--out: nothing is measured with --from" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("words", "says"), [(["--threads", "0"], "--threads 0"), (["--bogus"], "unrecognized")])

@@ -1,6 +1,7 @@
 """`arriero lab profile` and `arriero lab granularity`: flags, and reports of files that are there."""
 
 import json
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from arriero.cli.lab import granularity as granularity_verb
 from arriero.cli.lab import profile as profile_verb
 from arriero.core.errors import ConfigError, DataError
 from arriero.record.cpu_lab.granularity import write_granularity
+from arriero.record.cpu_lab.machine_result import encode_machine
 from arriero.record.cpu_lab.operators import write_operators
+from tests.unit.lab.machine.machines import RESULT
 from tests.unit.record.cpu_lab.operator_files import granularity, profile
 
 Main = Callable[[Sequence[str]], int]
@@ -88,3 +91,14 @@ def test_a_damaged_file_is_one_line(main: Main, tmp_path: Path) -> None:
     (tmp_path / "damaged.json").write_text('{"schema_version":"something else"}\n')
     with pytest.raises(DataError, match="schema_version: 'something else' is not"):
         main(["--from", str(tmp_path / "damaged.json"), "--out", str(tmp_path / "out")])
+
+
+def test_ceilings_that_are_missing_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+    model, machine = tmp_path / "tiny.gguf", tmp_path / "machine.json"
+    model.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0) + bytes(8))
+    machine.write_bytes(encode_machine(RESULT))
+    words = ["--model", str(model), "--machine", str(machine), "--threads", "3", "--out", str(tmp_path / "out")]
+    with pytest.raises(ConfigError, match=r"no ceiling memory-read was measured .*lab machine --threads 3"):
+        profile_verb.main([*words, "--roofline"])
+    with pytest.raises(ConfigError, match="--machine: holds ceilings, which --roofline asks for"):
+        profile_verb.main(words)

@@ -114,6 +114,10 @@ def test_a_probe_can_be_kept_as_json(tmp_path: Path, perf: str, capsys: pytest.C
         (("perf", "stat", "--model", "none.gguf", "--perf", "PERF"), "none.gguf"),
         (("perf", "stat", "--library", "/nowhere", "--perf", "PERF"), "--library /nowhere: holds no libggml"),
         (
+            ("perf", "stat", "--cpus", "99999", "--perf", "PERF", "--", "true"),
+            "--cpus 99999: this process may not run on 99999",
+        ),
+        (
             ("perf", "callgrind", "--threads", "2"),
             "only the thread that calls llama_context::process_ubatch(*) is counted",
         ),

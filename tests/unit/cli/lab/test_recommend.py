@@ -1,13 +1,17 @@
 """`arriero lab recommend`: its flags, and what it tells; measuring is in tests/model."""
 
+import dataclasses
+import json
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from arriero.cli.lab.recommend import lines_of
 from arriero.cli.lab.recommend_files import quality_command
 from arriero.cli.main import main
+from tests.unit.lab.recommend.fake_machines import plan
 from tests.unit.record.cpu_lab.recommendations import BEST, PRESENT, candidate, judgement, run
 
 
@@ -82,3 +86,22 @@ def test_flags_are_read_by_their_names() -> None:
 
     assert _counts(Namespace(threads=None), 6) == (1, 2, 4, 6)
     assert _counts(Namespace(threads="3,1"), 2) == (1, 2, 3)
+
+
+def test_a_folder_that_is_a_file_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("mine")
+    assert main(["lab", "recommend", "--out", str(tmp_path / "out")]) == 2
+    assert "out: is no folder; name one" in capsys.readouterr().err
+
+
+def test_the_manifest_holds_contents_and_no_path_so_that_a_run_may_move() -> None:
+    from arriero.cli.lab.recommend import _manifest
+
+    asked = plan(PRESENT, BEST)
+    assert all(file.path.startswith("/models/") for file in asked.files)
+    manifest = _manifest(asked, {"cpu": "fast"})
+    assert "/models" not in json.dumps(manifest)
+    changed = replace(asked.files[0], sha256="1" * 64)
+    assert _manifest(dataclasses.replace(asked, files=(changed, asked.files[1])), {"cpu": "fast"}) != manifest

@@ -63,5 +63,5 @@ def test_flags_that_cannot_work_are_one_line(words: list[str], complaint: str) -
 
 
 def test_a_wrong_number_of_jobs_is_one_line(words: list[str]) -> None:
-    with pytest.raises(ConfigError, match="--jobs 0: no number of jobs"):
+    with pytest.raises(ConfigError, match="--jobs 0: too low"):
         main(["build", *words, "--jobs", "0"])

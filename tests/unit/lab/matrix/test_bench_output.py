@@ -69,6 +69,10 @@ def test_other_thread_counts_models_and_depths_are_other_results() -> None:
         ("| CPU      |       2 |    2048 |   pp", "| CPU      |    2048 |   pp", "line 4: 7 cells below 8 columns"),
         ("backend", "backhand", "line 2: the table has no column backend"),
         ("test", "tests", "no table"),
+        pytest.param("pp128 @ d832", "pp" + "9" * 5000, "line 4: the test 'pp999", id="many tokens"),
+        pytest.param(
+            "|       2 |    2048 |   pp", f"|{'9' * 5000}|    2048 |   pp", "line 4: threads: '999", id="many threads"
+        ),
     ],
 )
 def test_what_is_not_understood_is_an_error_with_its_line(old: str, new: str, what: str) -> None:
@@ -104,6 +108,10 @@ def test_json_and_json_lines_say_the_same_as_a_table() -> None:
         "[{]",
         "[1]",
         json.dumps([as_json(avg_ts=0)]),
+        json.dumps([as_json(avg_ts=float("inf"))]),
+        json.dumps([as_json(avg_ts=float("nan"))]),
+        json.dumps([as_json(n_prompt=10**30)]),
+        pytest.param("[" * 100_000, id="nested"),
         json.dumps([as_json(avg_ts=None)]),
         json.dumps([as_json(n_gen=64)]),
         json.dumps([as_json(n_threads="2")]),

@@ -92,6 +92,7 @@ def test_what_is_named_decides_who_measures(tmp_path: Path, more: str, kind: Exe
         ("repetitions: 5", "repetitions: '5'", "line 8: repetitions"),
         ("warmup_runs: 1", "warmup_runs: -1", "line 9: warmup_runs"),
         ("threads: [1, 2]", "threads: []", "line 3: threads"),
+        ("threads: [1, 2]", f"threads: [{2**32 + 2}]", "line 3: threads[0]: expected `int` <= 2147483647"),
         ("threads: [1, 2]", "threads: 2", "line 3: threads"),
         ("threads: [1, 2]", "threads:\n  - 1\n  - 0", "line 5: threads[1]"),
         ("timeout_seconds: 60", "timeout_seconds: 0", "line 10: timeout_seconds"),

@@ -13,9 +13,10 @@ import pytest
 from arriero.core.errors import DataError
 from arriero.lab.matrix.normalize import normalize, write_normalized
 from arriero.lab.matrix.session import SessionOptions, run_matrix
+from arriero.record.bench_parts import Evidence
 from arriero.record.cpu_lab.matrix import MatrixRecord
 from arriero.record.cpu_lab.normalized import COLUMNS, INCOMPLETE, NormalizedFile, csv_text
-from arriero.record.cpu_lab.run_log import LINES, read_run
+from arriero.record.cpu_lab.run_log import LINES, JsonValue, RunLog, read_run
 from arriero.testing.fake_bench import Mode
 from tests.unit.lab.matrix.matrices import AROUND, cases, fake_plan, ignore
 
@@ -134,3 +135,18 @@ def test_what_ran_on_a_captured_output_is_not_called_measured(tmp_path: Path) ->
     plan = replace(fake_plan(tmp_path, matrix=cases(64)), executor=read_fixture(path))
     run_matrix(plan, tmp_path / "smoke", AROUND, ignore, SessionOptions(sync=False))
     assert write_normalized(tmp_path / "smoke", partial=False).file.evidence == "SIMULATED"
+
+
+def test_a_record_of_another_kind_of_evidence_is_in_no_table(run: Path) -> None:
+    stored = read_run(run, MatrixRecord)
+    mixed = (*stored.records[:-1], msgspec.structs.replace(stored.records[-1], evidence=Evidence.SIMULATED))
+    with pytest.raises(DataError, match="is SIMULATED, and its run MEASURED: kinds are never mixed"):
+        normalize(msgspec.structs.replace(stored, records=mixed), folder="run")
+
+
+def test_the_folder_of_another_command_is_told_as_such(tmp_path: Path) -> None:
+    manifest: dict[str, JsonValue] = {"schema": "arriero-lab-perf-v1"}
+    RunLog.create(tmp_path / "perf", MatrixRecord, manifest, sync=False).close()
+    (tmp_path / "perf" / LINES).write_text("{}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"is the run of something else \(arriero-lab-perf-v1\)"):
+        write_normalized(tmp_path / "perf", partial=True)

@@ -14,6 +14,7 @@ from arriero.lab.matrix.executors import Executor
 from arriero.lab.matrix.plan import MatrixPlan
 from arriero.lab.matrix.runner import Surroundings
 from arriero.lab.matrix.session import SessionOptions, read_summary, run_matrix
+from arriero.lab.matrix.smoke import read_fixture
 from arriero.lab.process import Finished
 from arriero.record.cpu_lab.matrix import MatrixRecord, MatrixSummary, MemorySource, RunStatus
 from arriero.record.cpu_lab.run_log import LINES, Status, fingerprint, read_run
@@ -144,6 +145,18 @@ def test_another_plan_is_refused_on_resume_unless_forced(tmp_path: Path) -> None
     with pytest.raises(DataError, match="repetitions"):
         run(more, tmp_path, RESUME)
     assert run(more, tmp_path, RESUME._replace(force=True)).successful_invocations == 3
+
+
+def test_not_even_force_puts_two_kinds_of_evidence_into_one_run(tmp_path: Path) -> None:
+    plan = fake_plan(tmp_path, matrix=cases(64, threads=(1,)), repetitions=1)
+    captured = tmp_path / "out.md"
+    captured.write_text(
+        "| model | size | backend | threads | test | t/s |\n| m | s | CPU | 9 | pp1 | 1.0 ± 0 |\n", encoding="utf-8"
+    )
+    run(replace(plan, executor=read_fixture(captured)), tmp_path)
+    with pytest.raises(DataError, match="holds figures that are SIMULATED, and these would be MEASURED"):
+        run(plan, tmp_path, RESUME._replace(force=True))
+    assert {record.evidence for record in records(tmp_path)} == {"SIMULATED"}
 
 
 def test_another_model_or_program_under_the_same_name_is_another_plan(tmp_path: Path) -> None:

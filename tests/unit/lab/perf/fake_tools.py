@@ -22,6 +22,8 @@ command = [word for word in words if not word.startswith("--")]
 if "sigill" in command:
     print("vex amd64->IR: unhandled instruction bytes: 0x62 0xF1", file=sys.stderr)
     sys.exit(132)
+if "nothing" in command:
+    sys.exit(0)
 status = subprocess.run(command, check=False).returncode
 open(out, "w").write(open(CAPTURED).read())
 sys.exit(status)

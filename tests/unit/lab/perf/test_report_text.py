@@ -69,6 +69,12 @@ def test_shares_of_two_reports_are_not_one() -> None:
         parse_report(f"{ROW}\n{ROW}\n", file=FILE)
 
 
+def test_more_samples_than_a_record_can_hold_are_refused() -> None:
+    rows = "".join(f"50.00%|{2**63 - 1}|lib.so|[.] {name}\n" for name in "fg")
+    with pytest.raises(DataError, match="its samples add up to more than there can be"):
+        parse_report(rows, file=FILE)
+
+
 def test_a_report_without_samples_is_no_result() -> None:
     with pytest.raises(DataError, match="no sample"):
         parse_report(HEAD, file=FILE)

@@ -1,4 +1,5 @@
 import json
+import random
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +8,17 @@ import pytest
 
 from arriero.core.errors import DataError
 from arriero.lab.perf.callgrind_profiler import CallgrindProfiler
+from arriero.lab.perf.kept_stacks import keep_stacks
 from arriero.lab.perf.plan import PerfPlan
-from arriero.lab.perf.profiler import Profiler
+from arriero.lab.perf.profiler import Profiler, Scratch
 from arriero.lab.perf.run_files import PerfFolder, read_folders
 from arriero.lab.perf.sample_profiler import SampleProfiler
 from arriero.lab.perf.session import SessionOptions, run_session
 from arriero.lab.perf.stat_profiler import StatProfiler
+from arriero.record.cpu_lab.folded_stacks import FoldedStacks
 from arriero.record.cpu_lab.perf import Fault, PerfMode, PerfRecord, PerfSummary, Phase, RunStatus
 from arriero.record.cpu_lab.perf_attribution import CallGraph, Measure
-from arriero.record.cpu_lab.run_log import Status
+from arriero.record.cpu_lab.run_log import JsonValue, RunLog, Status
 from tests.unit.lab.perf.fake_tools import fake_perf, fake_valgrind
 from tests.unit.lab.perf.plans import PYTHON, plan, quiet, target
 
@@ -122,6 +125,21 @@ def test_an_interrupted_run_goes_on_without_loss_or_duplicates(tmp_path: Path, m
     assert len(lines) == 3
 
 
+def test_a_run_that_was_killed_anywhere_goes_on_without_loss_or_duplicates(tmp_path: Path) -> None:
+    """A kill leaves a beginning of the log, perhaps with half a line; failures that are recorded stay as they are."""
+    given = plan([target("m.gguf"), target("bad.gguf", "raise SystemExit(3)")], repetitions=1)
+    run(tmp_path, given)
+    path = tmp_path / "run/run.jsonl"
+    lines = path.read_bytes()
+    whole = [(record.invocation_id, record.status) for record in stored(tmp_path).run.records]
+    chance = random.Random(8081)
+    for _ in range(3):
+        path.write_bytes(lines[: chance.randrange(len(lines))])
+        summary = run(tmp_path, given, options=SessionOptions(resume=True, repair=True))
+        assert (summary.run_status, summary.completed) == (RunStatus.COMPLETED, 4)
+        assert [(record.invocation_id, record.status) for record in stored(tmp_path).run.records] == whole
+
+
 def test_the_fingerprint_is_checked_on_resume(tmp_path: Path) -> None:
     """The published profiler stored it and never looked at it again."""
     run(tmp_path, plan([target("m.gguf")], warmups=0))
@@ -185,6 +203,29 @@ def test_a_part_of_perf_that_writes_nonsense_is_a_parse_error(
     assert record.status is Status.PARSE_ERROR
     assert record.reason is not None
     assert record.reason.startswith(f"perf {part}: line 1")
+
+
+def test_a_tool_that_ends_well_and_writes_nothing_is_a_parse_error(tmp_path: Path) -> None:
+    silent = replace(target("m.gguf"), command=(PYTHON[0], "nothing"))
+    profiler = CallgrindProfiler(fake_valgrind(tmp_path))
+    run(tmp_path, plan([silent], PerfMode.CALLGRIND, warmups=0, repetitions=1), profiler)
+    (record,) = records(tmp_path)
+    assert (record.status, record.fault) == (Status.PARSE_ERROR, Fault.TOOL)
+    assert record.reason is not None
+    assert "holds no instruction" in record.reason
+
+
+def test_stacks_that_the_disk_does_not_take_are_one_line(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path, tmp_path / "gone", "stem")
+    with pytest.raises(DataError, match=r"cannot be written .*; make room"):
+        keep_stacks(FoldedStacks(((("main [x]",), 1),)), scratch)
+
+
+def test_the_folder_of_another_command_is_told_as_such(tmp_path: Path) -> None:
+    manifest: dict[str, JsonValue] = {"schema": "arriero-lab-matrix-v1"}
+    RunLog.create(tmp_path / "matrix", PerfRecord, manifest, sync=False).close()
+    with pytest.raises(DataError, match=r"is the run of something else \(arriero-lab-matrix-v1\)"):
+        read_folders([tmp_path / "matrix"])
 
 
 def test_callgrind_counts_instructions_and_explains_an_instruction_it_does_not_know(tmp_path: Path) -> None:

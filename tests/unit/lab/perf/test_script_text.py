@@ -82,6 +82,12 @@ def test_a_bad_line_is_an_error_that_names_it(text: str, line: int, says: str) -
     assert caught.value.line == line
 
 
+def test_more_than_a_record_can_hold_is_refused() -> None:
+    sample = f"python 812    {2**63 - 1} cycles:\n\t          7f1800 main (/opt/a)\n\n"
+    with pytest.raises(DataError, match="the periods of its samples add up to more than there can be"):
+        parse_script(sample * 2, file=FILE)
+
+
 def test_a_script_without_samples_is_no_result() -> None:
     with pytest.raises(DataError, match="no sample"):
         parse_script("\n# a comment\n", file=FILE)

@@ -1,5 +1,7 @@
 """Recommendations on machines whose speeds are known."""
 
+import random
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ from arriero.lab.recommend.rounds import RecommendRecord, Setting, Stage, visits
 from arriero.lab.recommend.run import recommend
 from arriero.lab.recommend.worker import Measured
 from arriero.record.cpu_lab.recommendation import Counts, recommendations_of
-from arriero.record.cpu_lab.run_log import RunLog, Status
+from arriero.record.cpu_lab.run_log import LINES, RunLog, Status, read_run
 from arriero.record.cpu_lab.worker import WorkerOptions
 from tests.unit.lab.analysis.matrix_rows import conditions
 from tests.unit.lab.recommend.fake_machines import FACTS, FakeMachine, flat, plan, result, run_of, scaling
@@ -33,11 +35,53 @@ def test_the_file_that_is_faster_is_recommended_with_counts_of_its_own(tmp_path:
     assert found.best == BEST
     assert found.judged is not None
     assert found.judged.is_better
-    assert found.judged.baseline == f"{PRESENT} with 2 threads"
+    assert found.judged.baseline == f"{PRESENT} with 1,2 threads", "a server gives it these from now on"
     assert found.judged.candidate == f"{BEST} with 1,2 threads"
     assert [each.counts for each in recommendations_of(found)] == [Counts(decode=1, prefill=2)] * 2
     # three questions: each interval is asked for at 1 - 0.05 / 3
     assert found.judged.confidence == pytest.approx(1 - 0.05 / 3)
+
+
+def deceiving(file: str, decode: int, prefill: int) -> tuple[float, float]:
+    """The other file looks fastest in the first rounds, and is slow with two numbers; the present one gains by them."""
+    if file == PRESENT:
+        return 100.0 * prefill, 50.0 if decode == 1 else 25.0
+    return 100.0 * prefill, {(1, 1): 80.0, (1, 2): 36.0}.get((decode, prefill), 38.0)
+
+
+def test_another_file_has_to_beat_what_threads_alone_bring(tmp_path: Path) -> None:
+    """It beats the present setting, and yet is slower than what is recommended for the present file."""
+    found = run_of(tmp_path, plan(PRESENT, BEST), FakeMachine(deceiving))
+    assert found.choice(PRESENT).counts == Counts(decode=1, prefill=2)
+    assert found.choice(BEST).counts == found.present
+    assert found.judged is not None
+    assert (found.judged.verdict, found.judged.is_better) == ("worse", False)
+    assert found.judged.baseline == f"{PRESENT} with 1,2 threads"
+    assert found.best == PRESENT
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_that_is_recommended_is_slower_than_what_it_replaces(tmp_path: Path, seed: int) -> None:
+    """On machines whose speeds are drawn, those of two different numbers too."""
+    chance = random.Random(seed)
+    names = (PRESENT, BEST, "m.Q8_0.gguf")
+    speeds = {
+        (name, decode, prefill): (chance.uniform(100, 200), chance.uniform(20, 40))
+        for name in names
+        for decode in (1, 2)
+        for prefill in (1, 2)
+    }
+    asked = plan(*names)
+
+    def truth(name: str, counts: Counts) -> float:
+        return asked.mix.seconds(*speeds[name, counts.decode, counts.prefill])
+
+    machine = FakeMachine(lambda name, decode, prefill: speeds[name, decode, prefill], seed=seed)
+    found = run_of(tmp_path, asked, machine)
+    for choice in found.choices:
+        assert truth(choice.file, choice.counts) <= truth(choice.file, found.present)
+    recommended = truth(found.best, found.choice(found.best).counts)
+    assert recommended <= truth(PRESENT, found.choice(PRESENT).counts)
 
 
 def test_on_a_machine_without_a_difference_everything_stays(tmp_path: Path) -> None:
@@ -129,6 +173,25 @@ def test_an_interrupted_run_goes_on_without_loss_or_duplicates(tmp_path: Path) -
         assert len(log.latest) == len(whole.asked)
     assert len(rest.asked) == len(whole.asked) - 7
     assert found.choices == expected.choices
+
+
+def test_a_run_that_was_killed_anywhere_comes_to_the_same_end(tmp_path: Path) -> None:
+    """A kill leaves a beginning of the log, perhaps with half a line; the rest is measured once, and nothing twice."""
+    whole = tmp_path / "whole"
+    expected = run_of(whole, plan(), FakeMachine(scaling, noise=0.0))
+    lines = (whole / LINES).read_bytes()
+    ids = [record.invocation_id for record in read_run(whole, RecommendRecord).records]
+    chance = random.Random(8081)
+    for number in range(5):
+        folder = shutil.copytree(whole, tmp_path / f"{number}")
+        (folder / LINES).write_bytes(lines[: chance.randrange(len(lines))])
+        rest = FakeMachine(scaling, noise=0.0)
+        with RunLog.resume(folder, RecommendRecord, {"what": "test"}, repair=True, sync=False) as log:
+            num_kept = len(log.latest)
+            found = recommend(log, plan(), rest.means(), FACTS)
+        assert [record.invocation_id for record in read_run(folder, RecommendRecord).records] == ids
+        assert len(rest.asked) == len(ids) - num_kept
+        assert (found.choices, found.best, found.screened) == (expected.choices, expected.best, expected.screened)
 
 
 def test_orders_are_drawn_and_balanced() -> None:
