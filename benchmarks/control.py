@@ -3,8 +3,9 @@
     python benchmarks/control.py --profile FILE [--model REF] [--json FILE]
 
 MICROBENCHMARK: the scheduler and the step control of an engine, without a model; each step's plan, prediction, commit
-and what the cost model learns from it, in the time of this machine.
-MEASURED: a decode step of 16 sequences on the model, which is what that time is held against.
+and what the cost model learns from it, in the time of this machine, against what the steps take by the cost profile.
+MEASURED: a decode step of 16 sequences on the model, the shortest that such an engine has; steps in which nothing was
+prefilled are held against it.
 """
 
 import argparse
@@ -85,22 +86,29 @@ class Asks:
 
 @dataclass
 class Times:
-    """Nanoseconds of each step's parts."""
+    """Nanoseconds of each step's parts; what the step takes, in microseconds; whether it only decodes."""
 
     plan: list[int]
     predict: list[int]
     commit: list[int]
     learn: list[int]
+    took: list[int]
+    only_decodes: list[bool]
 
     def row(self) -> dict[str, float]:
         """Means in microseconds, and the 99th percentile of the whole; the mean has every step's share in it."""
         parts = {"plan": self.plan, "predict": self.predict, "commit": self.commit, "learn": self.learn}
-        wholes = sorted(map(sum, zip(*parts.values(), strict=True)))
+        wholes = [sum(each) for each in zip(*parts.values(), strict=True)]
         figures = {f"{name}_us": statistics.mean(values) / 1000 for name, values in parts.items()}
+        decoding = [whole for whole, is_decode in zip(wholes, self.only_decodes, strict=True) if is_decode]
         return {
             **figures,
             "all_us": statistics.mean(wholes) / 1000,
-            "all_p99_us": wholes[len(wholes) * 99 // 100] / 1000,
+            "all_p99_us": sorted(wholes)[len(wholes) * 99 // 100] / 1000,
+            "step_us": statistics.mean(self.took),
+            "share": sum(wholes) / 1000 / sum(self.took),
+            "decode_steps": len(decoding),
+            "decode_us": statistics.mean(decoding) / 1000 if decoding else 0.0,
         }
 
 
@@ -120,7 +128,7 @@ def overhead(word: PolicyWord, cost: CalibratedCost, num_steps: int = STEPS) -> 
     now = 1
     for _ in range(SEQUENCES + WAITING):
         scheduler.submit(asks.next(now), now)
-    times = Times([], [], [], [])
+    times = Times([], [], [], [], [], [])
     for step in range(num_steps):
         began = time.perf_counter_ns()
         plan = scheduler.plan(now)
@@ -140,6 +148,8 @@ def overhead(word: PolicyWord, cost: CalibratedCost, num_steps: int = STEPS) -> 
             times.predict.append(predicted - planned)
             times.commit.append(committed - answered)
             times.learn.append(learned - committed)
+            times.took.append(took)
+            times.only_decodes.append(not plan.shape.prefill_rows)
         if change is not None:
             scheduler.recalibrate(change, now)
             control.apply(change)
@@ -177,15 +187,16 @@ def main() -> int:
         print(f"{name}: {value}")
     print(f"\nMEASURED: a decode step of {SEQUENCES} sequences takes {step['step_us'] / 1000:.2f} ms\n")
     print(f"MICROBENCHMARK: {SEQUENCES} run, {WAITING:,} wait, target {TARGET_MS:.0f} ms; means in us\n")
-    print("| policy | plan | predict | commit | learn | all | p99 | all / step |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| policy | plan | predict | commit | learn | all | p99 | mean step, ms | all / step | decoding only | / step |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     rows = {}
     for word in PolicyWord:
         row = rows[word.value] = overhead(word, cost)
-        row["share"] = row["all_us"] / step["step_us"]
+        row["decode_share"] = row["decode_us"] / step["step_us"]
         print(
             f"| {word.value} | {row['plan_us']:.0f} | {row['predict_us']:.0f} | {row['commit_us']:.0f} "
-            f"| {row['learn_us']:.0f} | {row['all_us']:.0f} | {row['all_p99_us']:.0f} | {row['share']:.2%} |",
+            f"| {row['learn_us']:.0f} | {row['all_us']:.0f} | {row['all_p99_us']:.0f} | {row['step_us'] / 1000:.1f} "
+            f"| {row['share']:.2%} | {row['decode_us']:.0f} | {row['decode_share']:.2%} |",
             flush=True,
         )
     if arguments.json is not None:

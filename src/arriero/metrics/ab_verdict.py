@@ -3,7 +3,7 @@
 Every deciding metric is judged by `paired.py`: better or worse only if 1 lies outside of both intervals of the median
 ratio, and the median outside of the noise floor of an A/A run. What comes on top is here:
 
-- The error rate is divided by the number of looks: metrics that decide, times looks at growing numbers of pairs
+- The error rate is divided by the number of questions: metrics that decide, times looks at growing numbers of pairs
   (Bonferroni; the looks are planned before the run). So the chance that two equal sides are told apart anywhere is at
   most the stated rate, whatever the noise looks like and however the metrics hang together.
 - REJECT if any deciding metric is worse. POSITIVE if one is better, none is worse, each has a verdict, and no median

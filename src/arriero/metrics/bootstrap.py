@@ -42,7 +42,7 @@ class MedianBootstrap:
     Attributes:
         median: plain.
         percentile: 95 % interval, without interpolation.
-        bca: the same, bias-corrected and accelerated.
+        bca: the same, bias-corrected and accelerated; of an even number of values the acceleration is 0.
         bca_reason: why there is none; empty if there is.
     """
 
@@ -147,17 +147,30 @@ def _bca(values: Sequence[float], median: float, ordered: _Floats) -> tuple[Inte
     share = float(left + right) / 2 / resamples
     if not 0 < share < 1:
         return None, "all resamples lie on one side of the median"
-    kept = ~np.eye(len(values), dtype=bool)
-    without = medians_of(np.stack([np.asarray(values, dtype=np.float64)[row] for row in kept]))
-    away = without.mean() - without
-    spread = float((away**2).sum())
-    if spread == 0:
+    acceleration = _acceleration(values)
+    if acceleration is None:
         return None, "leaving one value out never moves the median"
-    acceleration = float((away**3).sum()) / (6 * spread**1.5)
     bias = _NORMAL.inv_cdf(share)
     ends = [_shifted(bias, acceleration, tail) for tail in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)]
     low, high = np.quantile(ordered, ends).tolist()
     return Interval(low, high), ""
+
+
+def _acceleration(values: Sequence[float]) -> float | None:
+    """By the jackknife, from at least two values; None if leaving one of them out never moves the median.
+
+    It is coarse. Without one of an even number of values the median is one of the two middle ones, each equally often:
+    the acceleration is 0, and BCa corrects the bias alone. Without one of an odd number it is the mean of two of the
+    three middle ones, whatever all others are.
+    """
+    kept = ~np.eye(len(values), dtype=bool)
+    without = medians_of(np.stack([np.asarray(values, dtype=np.float64)[row] for row in kept]))
+    if without.min() == without.max():  # the mean of equal numbers may be another one, by rounding
+        return None
+    away = without.mean() - without
+    away = away / np.abs(away).max()  # its cube is a number then, however small the differences are
+    spread = float((away**2).sum())
+    return float((away**3).sum()) / (6 * spread * math.sqrt(spread))
 
 
 def _shifted(bias: float, acceleration: float, tail: float) -> float:

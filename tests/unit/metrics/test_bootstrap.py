@@ -12,6 +12,7 @@ from scipy import stats
 from arriero.metrics.bootstrap import (
     RESAMPLES,
     SEED,
+    _acceleration,
     draws,
     limit_intervals,
     median_bootstrap,
@@ -95,3 +96,39 @@ def test_intervals_hold_the_median_and_lie_within_the_values(values: list[float]
     assert min(values) <= found.percentile.low <= found.median <= found.percentile.high <= max(values)
     if found.bca is not None:
         assert min(values) <= found.bca.low <= found.bca.high <= max(values)
+
+
+@pytest.mark.parametrize("values", [DIFFERENCES, DIFFERENCES[:8], tuple(abs(each) ** 3 for each in DIFFERENCES)])
+def test_bca_of_an_even_number_of_values_corrects_the_bias_alone(values: tuple[float, ...]) -> None:
+    ordered, middle = np.sort(resampled(values)), statistics.median(values)
+    share = (np.mean(ordered < middle) + np.mean(ordered <= middle)) / 2
+    normal = statistics.NormalDist()
+    bias = normal.inv_cdf(float(share))
+    ends = np.quantile(ordered, [normal.cdf(2 * bias + normal.inv_cdf(tail)) for tail in (0.025, 0.975)])
+    assert median_bootstrap(values).bca == pytest.approx(tuple(ends.tolist()), abs=1e-9)
+    assert _acceleration(values) == pytest.approx(0.0, abs=1e-12)
+
+
+@given(
+    st.lists(st.integers(-1_000, 1_000), min_size=3, max_size=3, unique=True), st.integers(0, 8), st.integers(0, 10**6)
+)
+def test_the_acceleration_of_an_odd_number_of_values_is_that_of_the_three_middle_ones(
+    three: list[int], num_beyond: int, far: int
+) -> None:
+    low, _, high = sorted(three)
+    near = [low] * num_beyond + three + [high] * num_beyond
+    wide = [low - far] * num_beyond + three + [high + far] * num_beyond
+    assert _acceleration(near) == _acceleration(wide)
+
+
+@given(st.floats(-50, 50), st.integers(3, 22))
+def test_equal_leave_one_out_medians_are_told_as_such_however_their_mean_is_rounded(value: float, count: int) -> None:
+    reason = "leaving one value out never moves the median"
+    assert median_bootstrap([value] * count, resamples=50).bca_reason == reason
+    assert _acceleration([value - 1, *[value] * count, value + 1]) is None
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-120, 1.0, 1e120])
+def test_the_acceleration_does_not_depend_on_the_unit(scale: float) -> None:
+    values = DIFFERENCES[:7]
+    assert _acceleration([scale * value for value in values]) == pytest.approx(_acceleration(values), rel=1e-9)

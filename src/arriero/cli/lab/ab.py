@@ -117,10 +117,16 @@ def _status(result: "AbResult") -> int:
     if result.verdict is None:
         print(f"arriero: {result.error}", file=sys.stderr)
         return 1
-    decided = {Verdict.BETTER: 0, Verdict.NO_LARGER_DIFFERENCE: 0, Verdict.NO_VERDICT: 3, Verdict.NOT_RESOLVED: 4}
+    statuses = {
+        Verdict.BETTER: 0,
+        Verdict.NO_LARGER_DIFFERENCE: 0,
+        Verdict.NO_VERDICT: 3,
+        Verdict.NOT_RESOLVED: 4,
+        Verdict.WORSE: 5,
+    }
     if result.manifest.is_aa:
         return int(result.verdict in {Verdict.BETTER, Verdict.WORSE})
-    return decided.get(result.verdict, 5)
+    return statuses[result.verdict]
 
 
 def _tell(line: str) -> None:
@@ -182,7 +188,7 @@ def _add_rules(parser: LineParser) -> None:
     from arriero.cli.simulation.numbers import positive
 
     group = parser.add_argument_group("rules, stated before the run")
-    says = "arriero: one error rate for all looks, and the noise floor counts (default); published: see docs/lab/ab.md"
+    says = "arriero: one error rate for all questions, and the noise floor counts (default); published: docs/lab/ab.md"
     group.add_argument("--rules", choices=["arriero", "published"], default="arriero", help=says)
     says = "decides; repeatable; a command's own metrics are keys of the JSON that it prints (default: both rates)"
     group.add_argument("--metric", metavar="NAME[:up|down]", action="append", default=[], help=says)

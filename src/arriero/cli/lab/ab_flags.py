@@ -126,8 +126,7 @@ def _variant(flags: Namespace, side: str) -> Variant:
     text, library, own = given[f"{side}_command"], given[f"{side}_library"], given[side]
     environment = dict(_pairs(given[f"{side}_env"], f"--{side}-env", splits=False))
     if text is None:
-        settings = _settings(flags, side)
-        target: Worker | Program = Worker(options=_options(settings, side))
+        target: Worker | Program = Worker(options=_options(flags, side))
         name = given[f"{side}_name"] or _name(own, environment, library, side)
     else:
         if own or flags.both:
@@ -147,21 +146,24 @@ def _name(own: Sequence[str], environment: Mapping[str, str], library: str | Non
     return ", ".join(f"{name}={Path(value).name}" if equals else name for name, equals, value in parts) or side.upper()
 
 
-def _settings(flags: Namespace, side: str) -> dict[str, str]:
+def _options(flags: Namespace, side: str) -> WorkerOptions:
     usual = {**_USUAL, "threads": str(len(usable_cpus())), **(_QUICK if flags.quick else {})}
-    both = dict(_known(_pairs(flags.both, "--both"), "--both"))
-    return {**usual, **both, **dict(_known(_pairs(getattr(flags, side), f"--{side}"), f"--{side}"))}
-
-
-def _options(settings: Mapping[str, str], side: str) -> WorkerOptions:
+    both, own = _given(flags, "both"), _given(flags, side)
+    settings = {**usual, **both, **own}
     try:
         options = msgspec.convert(settings, WorkerOptions, strict=False)
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         shown = field.rstrip("`")
+        flag = "both" if shown in both and shown not in own else side
         value = f" {shown}={settings[shown]}" if shown in settings else ""
-        raise ConfigError(f"--{side}{value}: {what[:1].lower()}{what[1:]}; mend it") from None
+        raise ConfigError(f"--{flag}{value}: {what[:1].lower()}{what[1:]}; mend it") from None
     return msgspec.structs.replace(options, model=str(resolve_model(options.model).resolve()))
+
+
+def _given(flags: Namespace, name: str) -> dict[str, str]:
+    """The settings behind one flag."""
+    return dict(_known(_pairs(getattr(flags, name), f"--{name}"), f"--{name}"))
 
 
 def _known(pairs: Iterator[tuple[str, str]], flag: str) -> Iterator[tuple[str, str]]:

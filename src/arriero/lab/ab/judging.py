@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from arriero.lab.ab.cautions import cautions
+from arriero.lab.ab.endings import endings_of
 from arriero.lab.ab.outputs import compare_outputs
-from arriero.lab.ab.series import Pair, judge, pairs_of, values_of
+from arriero.lab.ab.series import Measured, Pair, judge, pairs_of, values_of
 from arriero.lab.ab.variants import GENERATION_RATE, PROMPT_RATE
 from arriero.metrics.ab_verdict import AbJudged, MetricJudged
 from arriero.metrics.bootstrap import CONFIDENCE
@@ -38,12 +39,6 @@ EFFECT: Final = 0.02
 PUBLISHED_METRICS: Final = (PROMPT_RATE, GENERATION_RATE, DURATION)
 
 
-class _Measured(NamedTuple):
-    manifest: AbManifest
-    aa: list[Pair]
-    ab: list[Pair]
-
-
 class _Answer(NamedTuple):
     judged: Judged
     metrics: Mapping[str, MetricJudged]
@@ -65,16 +60,12 @@ def result_of(stored: StoredRun[AbRecord], summary: AbSummary) -> AbResult:
     Raises:
         ValueError: the published rules without their three metrics.
     """
-    manifest, latest = manifest_of(stored), stored.latest
-    measured = _Measured(
-        manifest,
-        pairs_of(latest, AbPhase.AA, manifest.num_aa_pairs),
-        pairs_of(latest, AbPhase.AB, manifest.num_pairs),
-    )
-    outputs = compare_outputs(measured.ab)
+    measured = _measured(stored)
+    manifest, outputs, endings = measured.manifest, compare_outputs(measured.ab), endings_of(stored.records)
     is_done = summary.run_status is RunStatus.COMPLETED
     published = {each.name: _percent(measured.ab, each) for each in manifest.metrics}
     answer = _answer(measured, published, outputs) if is_done and measured.ab else None
+    metrics = tuple(_metric(each, measured, published[each.name], answer) for each in manifest.metrics)
     return AbResult(
         status="done" if answer is not None else "interrupted" if summary.error is None else "failed",
         error=None if answer is not None else summary.error or "it was stopped before its end; --resume goes on",
@@ -85,16 +76,27 @@ def result_of(stored: StoredRun[AbRecord], summary: AbSummary) -> AbResult:
         verdict=None if answer is None else answer.judged.verdict,
         word=None if answer is None else answer.judged.word,
         reasons=() if answer is None else answer.judged.reasons,
-        flags=tuple(cautions(manifest, measured.ab, measured.aa, outputs)),
+        flags=tuple(cautions(measured, metrics, outputs, endings)),
         confidence=CONFIDENCE if answer is None else answer.confidence,
         num_pairs=len(measured.ab),
         num_aa_pairs=len(measured.aa),
         stopped_early=summary.stopped_early,
         order="".join(pair.letters for pair in measured.ab),
-        metrics=tuple(_metric(each, measured, published[each.name], answer) for each in manifest.metrics),
+        metrics=metrics,
         outputs=outputs,
+        endings=endings,
         environment=summary.environment,
         run=_run(summary),
+    )
+
+
+def _measured(stored: StoredRun[AbRecord]) -> Measured:
+    manifest, latest = manifest_of(stored), stored.latest
+    return Measured(
+        manifest=manifest,
+        aa=pairs_of(latest, AbPhase.AA, manifest.num_aa_pairs),
+        ab=pairs_of(latest, AbPhase.AB, manifest.num_pairs),
+        was_forced=bool(stored.manifest.forced_over),
     )
 
 
@@ -110,7 +112,7 @@ def _run(summary: AbSummary) -> RunFacts:
 # ── the verdict ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(measured: _Measured, published: Mapping[str, PairedPercent | None], outputs: OutputFacts | None) -> _Answer:
+def _answer(measured: Measured, published: Mapping[str, PairedPercent | None], outputs: OutputFacts | None) -> _Answer:
     own: AbJudged | None = None
     if measured.manifest.rules.name is RuleSet.ARRIERO:
         own = judge(measured.manifest, measured.ab, measured.aa)
@@ -147,7 +149,7 @@ def _text_problem(outputs: OutputFacts | None) -> str | None:
 # ── one metric ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _metric(metric: MetricFacts, measured: _Measured, ab: PairedPercent | None, answer: _Answer | None) -> MetricResult:
+def _metric(metric: MetricFacts, measured: Measured, ab: PairedPercent | None, answer: _Answer | None) -> MetricResult:
     confidence = CONFIDENCE if answer is None else answer.confidence
     own = None if answer is None else answer.metrics.get(metric.name)
     power = _power(metric, measured, None if own is None or own.floor is None else own.floor.value, confidence)
@@ -164,18 +166,19 @@ def _metric(metric: MetricFacts, measured: _Measured, ab: PairedPercent | None, 
     return msgspec.structs.replace(found, reasons=dict(_reasons(found, measured)))
 
 
-def _reasons(found: MetricResult, measured: _Measured) -> Iterator[tuple[str, str]]:
+def _reasons(found: MetricResult, measured: Measured) -> Iterator[tuple[str, str]]:
     for name, pairs, phase in (("ab", measured.ab, found.ab), ("aa", measured.aa, found.aa)):
         if phase is None:
             yield name, "not every pair has a figure above 0 on both sides" if pairs else "no pair was measured"
+    is_published = measured.manifest.rules.name is RuleSet.PUBLISHED
+    unjudged = "the run has not ended" if found.metric.decides else "it does not decide"
     if found.verdict is None:
-        is_published = measured.manifest.rules.name is RuleSet.PUBLISHED
-        together = "the published rules judge all metrics together"
-        yield "verdict", together if is_published else "it does not decide, or the run has not ended"
+        yield "verdict", "the published rules judge all metrics together" if is_published else unjudged
     if found.floor is None:
-        yield "floor", "no A/A pair, or the metric does not decide under arriero's rules"
+        missing = unjudged if found.verdict is None else "no A/A pair has a figure above 0 on both sides"
+        yield "floor", "the published rules know none" if is_published else missing
     if found.power is None:
-        yield "power", "needs two A/A pairs with a ratio"
+        yield "power", "needs two A/A pairs with a ratio" if found.metric.decides else "it does not decide"
 
 
 def _percent(pairs: list[Pair], metric: MetricFacts) -> PairedPercent | None:
@@ -187,7 +190,7 @@ def _percent(pairs: list[Pair], metric: MetricFacts) -> PairedPercent | None:
     return paired_percent(values, higher_is_better=metric.higher_is_better, executions=executions)
 
 
-def _power(metric: MetricFacts, measured: _Measured, floor: float | None, confidence: float) -> PowerFacts | None:
+def _power(metric: MetricFacts, measured: Measured, floor: float | None, confidence: float) -> PowerFacts | None:
     values = values_of(measured.aa, metric.name)
     spread = log_spread(values)
     if spread is None or not metric.decides:

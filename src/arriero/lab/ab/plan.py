@@ -37,7 +37,7 @@ class AbPlan:
         num_pairs: of the comparison.
         num_aa_pairs: for the noise floor; 0 leaves it unknown.
         num_warm_ups: of each side.
-        seed: of the order within pairs.
+        seed: of the order within pairs, and of the bootstraps and permutations of arriero's rules.
         cpus: that runs are pinned to; None leaves them free.
         timeout_s: of one run.
         rules: that judge.

@@ -39,8 +39,24 @@ def variant_facts(variant: Variant) -> VariantFacts:
         settings=dict(target.settings),
         environment=_portable_values(variant.environment),
         library={} if variant.library is None else library_hashes(variant.library),
-        files={path.name: file_sha256(path) for path in named},
+        files=file_hashes(named),
     )
+
+
+def file_hashes(paths: Iterable[Path]) -> dict[str, str]:
+    """Base name -> SHA-256, in their order; a second file of one name, from another folder, has its number behind it.
+
+    Raises:
+        ConfigError: one cannot be read.
+    """
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(paths):
+        name, number = path.name, 1
+        while name in found:
+            number += 1
+            name = f"{path.name} ({number})"
+        found[name] = file_sha256(path)
+    return found
 
 
 def shown_command(variant: Variant) -> tuple[str, ...]:

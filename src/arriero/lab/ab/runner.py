@@ -6,6 +6,7 @@ way, so a resumed one loses nothing and counts nothing twice.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,6 +55,15 @@ class Session(NamedTuple):
     number: int  # from 0
     spent_s: float  # that earlier ones took
     started_at: str  # of the first
+
+
+class _Moments(NamedTuple):
+    """What lies around a run."""
+
+    started_at: str
+    completed_at: str
+    before: ConditionSample | None
+    after: ConditionSample | None
 
 
 class AbRunner:
@@ -107,9 +117,9 @@ class AbRunner:
         return looks_decided(self._setup.manifest, self._log.latest, num_pairs)
 
     def _one(self, each: Invocation) -> AbRecord:
+        """Run it, and keep a record of that."""
         variant = self._setup.variants[each.variant]
-        before = self._last_sample or self._sample()
-        started_at = _now()
+        before, started_at = self._last_sample or self._sample(), _now()
         finished = run_process(
             variant.target.command,
             timeout_s=self._setup.manifest.timeout_s,
@@ -119,8 +129,14 @@ class AbRunner:
         completed_at = _now()
         self._last_sample = after = self._sample()
         self._took.append(finished.elapsed_s)
+        moments = _Moments(started_at=started_at, completed_at=completed_at, before=before, after=after)
+        record = self._record(each, variant, finished, moments)
+        self._log.append(record)
+        return record
+
+    def _record(self, each: Invocation, variant: Variant, finished: Finished, moments: _Moments) -> AbRecord:
         status, problem, reading = self._read(each, variant, finished)
-        record = AbRecord(
+        return AbRecord(
             run_id=self._log.run_id,
             invocation_id=each.invocation_id,
             status=status,
@@ -131,8 +147,8 @@ class AbRunner:
             place=each.place,
             execution_index=each.execution_index,
             session=self._session.number,
-            started_at=started_at,
-            completed_at=completed_at,
+            started_at=moments.started_at,
+            completed_at=moments.completed_at,
             command=shown_command(variant),
             environment=shown_variables(variant),
             cpus=self._setup.manifest.cpus,
@@ -148,11 +164,9 @@ class AbRunner:
             problem=problem,
             stdout=finished.stdout[-_KEPT_TEXT:],
             stderr=finished.stderr[-_KEPT_TEXT:],
-            before=before,
-            after=after,
+            before=moments.before,
+            after=moments.after,
         )
-        self._log.append(record)
-        return record
 
     def _read(self, each: Invocation, variant: Variant, finished: Finished) -> tuple[Status, str | None, Reading]:
         """How a run ended, why that is no success, and what it gave."""
@@ -205,7 +219,7 @@ class AbRunner:
     def _summarise(self, status: RunStatus, error: str | None = None, *, stopped_early: bool = False) -> AbSummary:
         planned = {each.invocation_id for each in schedule(self._setup.manifest)}
         records = [record for record in self._log.latest.values() if record.invocation_id in planned]
-        count = {status: sum(record.status is status for record in records) for status in Status}
+        count = Counter(record.status for record in records)
         last = max(records, key=lambda record: record.execution_index, default=None)
         summary = AbSummary(
             run_id=self._log.run_id,

@@ -23,6 +23,21 @@ class Pair(NamedTuple):
         return "AB" if self.a.execution_index < self.b.execution_index else "BA"
 
 
+class Measured(NamedTuple):
+    """What a run has to show.
+
+    Attributes:
+        manifest: the latest one.
+        aa, ab: the complete pairs.
+        was_forced: it went on although an earlier manifest was another one.
+    """
+
+    manifest: AbManifest
+    aa: list[Pair]
+    ab: list[Pair]
+    was_forced: bool
+
+
 def pairs_of(records: Records, phase: AbPhase, num_pairs: int) -> list[Pair]:
     """The complete pairs among the first so many of a phase, by number."""
     found: list[Pair] = []

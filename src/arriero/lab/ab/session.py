@@ -10,8 +10,8 @@ import msgspec
 from arriero.core.errors import DataError
 from arriero.lab.ab.judging import result_of
 from arriero.lab.ab.runner import AbRunner, AbSetup, Session, Tell
-from arriero.record.bench_result_text import put_in_place, read
-from arriero.record.cpu_lab.ab import AbResult, encode_ab
+from arriero.record.bench_result_text import read
+from arriero.record.cpu_lab.ab import AbResult, write_ab
 from arriero.record.cpu_lab.ab_run import AbManifest, AbRecord, AbSummary
 from arriero.record.cpu_lab.run_log import SUMMARY, RunLog, StoredRun, read_run
 from arriero.record.strict import convert, parse_object
@@ -57,12 +57,12 @@ def make_result(folder: Path) -> AbResult:
     """The result of a run on disk, from its manifest, records and summary alone; written beside them.
 
     Raises:
-        DataError: there is no run, or a file breaks its format.
+        DataError: there is no run, or a file breaks its format. ConfigError: the result cannot be written.
     """
     stored, summary = read_run(folder, AbRecord), read_summary(folder)
     require_ab(stored, folder)
     result = result_of(stored, summary)
-    put_in_place(folder / RESULT, encode_ab(result, file=str(folder / RESULT)))
+    write_ab(folder / RESULT, result)
     return result
 
 

@@ -3,17 +3,17 @@
 It is made from the manifest and the records of a run, and can be made again from them.
 """
 
-from pathlib import Path
 from typing import Final, Literal
 
 from arriero.metrics.paired_percent import PairedPercent
 from arriero.metrics.paired_verdict import NoiseFloor, PairedVerdict, Verdict
 from arriero.metrics.published_verdict import WORDS, Word
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import BenchPart, Evidence, RunFacts
 from arriero.record.bench_result import broken
 from arriero.record.cpu_lab.ab_run import AbManifest, MetricFacts
 from arriero.record.cpu_lab.environment import LabEnvironment
+from arriero.record.cpu_lab.result_file import ResultFile
+from arriero.record.cpu_lab.run_log import Status
 from arriero.record.strict import Count, Name, Positive, Sha256
 
 SCHEMA: Final = "arriero-ab-v1"
@@ -49,12 +49,12 @@ class MetricResult(BenchPart, frozen=True, kw_only=True):
 
     Attributes:
         metric: as stated before the run.
-        ab: published figures of the comparison; null without a pair.
+        ab: published figures of the comparison; null unless every pair has a figure above 0 on both sides.
         aa: the same of the A/A run.
         verdict: of arriero's rules on this metric; null under the published ones, which judge all metrics together,
             and for a metric that does not decide.
-        floor: noise floor of the A/A run; null without one.
-        power: what could be resolved; null without two A/A pairs.
+        floor: noise floor of the A/A run; null without one, and wherever `verdict` is.
+        power: what could be resolved; null without two A/A pairs, and for a metric that does not decide.
         reasons: name of a field that is null -> why.
     """
 
@@ -65,6 +65,16 @@ class MetricResult(BenchPart, frozen=True, kw_only=True):
     floor: NoiseFloor | None
     power: PowerFacts | None
     reasons: dict[str, str]
+
+    @property
+    def shown_floor(self) -> float | None:
+        """Relative: the noise floor; where the rules have none, the A/A interval's end that lies further from 0."""
+        if self.floor is not None:
+            return self.floor.value
+        if self.aa is None:
+            return None
+        interval = self.aa.bootstrap.percentile
+        return max(abs(interval.low), abs(interval.high)) / 100
 
 
 class OutputFacts(BenchPart, frozen=True, kw_only=True):
@@ -89,6 +99,39 @@ class OutputFacts(BenchPart, frozen=True, kw_only=True):
     num_tokens: Count
 
 
+class StatusCount(BenchPart, frozen=True, kw_only=True):
+    """Runs of one variant that ended in one way that is no success.
+
+    Attributes:
+        status: how.
+        num_runs: that ended so.
+        num_repeated: of these, run again when the comparison was resumed.
+    """
+
+    status: Status
+    num_runs: Positive
+    num_repeated: Count
+
+
+class SideEndings(BenchPart, frozen=True, kw_only=True):
+    """How the runs of one variant ended: warm-ups, A/A and A/B alike, and a repeated run each time.
+
+    Attributes:
+        num_runs: that ended.
+        unsuccessful: one entry for each status among them but success.
+    """
+
+    num_runs: Count
+    unsuccessful: tuple[StatusCount, ...]
+
+
+class Endings(BenchPart, frozen=True, kw_only=True):
+    """Both variants; a run that timed out and was repeated is in no other figure."""
+
+    a: SideEndings
+    b: SideEndings
+
+
 class AbResult(BenchPart, frozen=True, kw_only=True):
     """A whole comparison.
 
@@ -110,6 +153,7 @@ class AbResult(BenchPart, frozen=True, kw_only=True):
         order: sides of the pairs in the order of running.
         metrics: in the order of the manifest.
         outputs: null if no side answers a prompt.
+        endings: how the runs of each variant ended, repeated ones too.
         environment: machine, build and revision.
         run: how it came about.
     """
@@ -132,6 +176,7 @@ class AbResult(BenchPart, frozen=True, kw_only=True):
     order: str
     metrics: tuple[MetricResult, ...]
     outputs: OutputFacts | None
+    endings: Endings
     environment: LabEnvironment
     run: RunFacts
 
@@ -139,36 +184,6 @@ class AbResult(BenchPart, frozen=True, kw_only=True):
     def deciding(self) -> tuple[MetricResult, ...]:
         """The metrics that the verdict rests on."""
         return tuple(each for each in self.metrics if each.metric.decides)
-
-
-def encode_ab(result: AbResult, *, file: str = "ab.json") -> bytes:
-    """The bytes of the file; the same result always gives the same.
-
-    Raises:
-        DataError: the result would not be accepted when read.
-    """
-    _check(result, file)
-    return layout.encode(result, file=file)
-
-
-def decode_ab(text: bytes, *, file: str) -> AbResult:
-    """A result from the bytes of a file.
-
-    Raises:
-        DataError: cut off, of another schema, with a field too many or too few, or one that contradicts another.
-    """
-    result = layout.decode(text, AbResult, SCHEMA, file=file)
-    _check(result, file)
-    return result
-
-
-def read_ab(path: Path) -> AbResult:
-    """Read and check a file.
-
-    Raises:
-        DataError: as for `decode_ab`, or it cannot be read.
-    """
-    return decode_ab(layout.read(path), file=str(path))
 
 
 def _check(result: AbResult, file: str) -> None:
@@ -182,6 +197,30 @@ def _check(result: AbResult, file: str) -> None:
         raise broken(file, "word", f"{result.word} is not the word for {result.verdict}; run again")
     if tuple(each.metric for each in result.metrics) != result.manifest.metrics:
         raise broken(file, "metrics", "are not those of the manifest; run again")
+    _check_pairs(result, file)
+    for side, endings in (("a", result.endings.a), ("b", result.endings.b)):
+        _check_endings(endings, file, f"endings.{side}")
+
+
+def _check_pairs(result: AbResult, file: str) -> None:
     for index, each in enumerate(result.metrics):
-        if each.ab is not None and each.ab.summary.num_pairs != result.num_pairs:
-            raise broken(file, f"metrics[{index}].ab", f"does not rest on {result.num_pairs} pairs; run again")
+        for name, found, expected in (("ab", each.ab, result.num_pairs), ("aa", each.aa, result.num_aa_pairs)):
+            if found is not None and found.summary.num_pairs != expected:
+                raise broken(file, f"metrics[{index}].{name}", f"does not rest on {expected} pairs; run again")
+
+
+def _check_endings(endings: SideEndings, file: str, place: str) -> None:
+    statuses = [each.status for each in endings.unsuccessful]
+    if Status.SUCCESS in statuses or len(set(statuses)) < len(statuses):
+        raise broken(file, f"{place}.unsuccessful", "counts a success, or one status twice; run again")
+    if sum(each.num_runs for each in endings.unsuccessful) > endings.num_runs:
+        raise broken(file, f"{place}.num_runs", "are fewer than those without success; run again")
+    if any(each.num_repeated > each.num_runs for each in endings.unsuccessful):
+        raise broken(file, f"{place}.unsuccessful", "more were repeated than there were; run again")
+
+
+_FILE: Final = ResultFile(kind=AbResult, schema=SCHEMA, check=_check)
+encode_ab: Final = _FILE.encode
+decode_ab: Final = _FILE.decode
+write_ab: Final = _FILE.write
+read_ab: Final = _FILE.read

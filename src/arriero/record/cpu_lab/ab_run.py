@@ -47,7 +47,8 @@ class VariantFacts(BenchPart, frozen=True, kw_only=True):
         settings: of the worker, the model by base name; empty for a command.
         environment: variables on top of the caller's, files by base name.
         library: base name -> SHA-256 of the shared libraries in a folder that was named; empty without one.
-        files: base name -> SHA-256 of every file that the command or its variables name.
+        files: base name -> SHA-256 of every file that the command or its variables name; a second one of a name has its
+            number behind it.
     """
 
     name: Name
@@ -103,7 +104,7 @@ class AbManifest(BenchPart, frozen=True, kw_only=True):
 
     Attributes:
         schema: of this.
-        seed: of the order within pairs.
+        seed: of the order within pairs, and of the bootstraps and permutations of arriero's rules.
         num_warm_ups: of each side.
         num_aa_pairs: for the noise floor.
         num_pairs: of the comparison.

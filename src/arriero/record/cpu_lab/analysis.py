@@ -164,7 +164,8 @@ class ParetoPoint(BenchPart, frozen=True, kw_only=True):
         num_bytes: of the file.
         rate: mean tokens/s.
         kl_mean: null where quality was not measured; then speed and size decide alone.
-        on_front: nothing else at this workload is as good in everything and better in something.
+        on_front: false only if another file at this workload is at least as good in everything beyond the spread, and
+            better in something.
     """
 
     phase: Phase

@@ -16,6 +16,7 @@ import msgspec
 
 from arriero.core.errors import DataError
 from arriero.record.cpu_lab.environment import LibraryFacts
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Name, Sha256, convert, read_table
 
 SCHEMA: Final = "arriero-lab-build-v1"
@@ -75,7 +76,7 @@ def pin_of(facts: LibraryFacts, note: str | None = None) -> BuildPin:
 
 def encode_pin(pin: BuildPin) -> bytes:
     """As JSON that a person can read."""
-    return msgspec.json.format(msgspec.json.encode(pin), indent=2) + b"\n"
+    return pretty_json(pin)
 
 
 def pin_differences(pin: BuildPin, facts: LibraryFacts) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ A call in packets minus the call in one piece is the price of its cuts. Both cal
 repetition, a few seconds apart at most, so that a slow drift of the machine is in both.
 """
 
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -16,12 +15,12 @@ from msgspec import Meta
 
 from arriero.core.errors import DataError
 from arriero.metrics.paired_figures import order_interval
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import BenchPart, Evidence, RunFacts
 from arriero.record.cpu_lab.conditions import ConditionSample
 from arriero.record.cpu_lab.environment import LabEnvironment
 from arriero.record.cpu_lab.model_facts import ModelFacts
 from arriero.record.cpu_lab.operators import PhaseWord, ProfileSettings
+from arriero.record.cpu_lab.result_file import ResultFile
 from arriero.record.strict import Count, Name, Positive
 
 SCHEMA: Final = "arriero-granularity-v1"
@@ -174,29 +173,7 @@ def quartiles(values: tuple[int, ...] | list[int]) -> tuple[float, float]:
     return first, third
 
 
-def write_granularity(path: Path, result: GranularityResult) -> None:
-    """Put the file in place in one move.
-
-    Raises:
-        ConfigError: it cannot be written.
-        DataError: it would not be accepted when read.
-    """
-    check_granularity(result, path.name)
-    layout.put_in_place(path, layout.encode(result, file=path.name))
-
-
-def read_granularity(path: Path) -> GranularityResult:
-    """A result from its file.
-
-    Raises:
-        DataError: damaged, of another schema, or contradicting itself.
-    """
-    result = layout.decode(layout.read(path), GranularityResult, SCHEMA, file=str(path))
-    check_granularity(result, str(path))
-    return result
-
-
-def check_granularity(result: GranularityResult, file: str) -> None:
+def _check(result: GranularityResult, file: str) -> None:
     """See that sizes, packets and numbers of calls fit together.
 
     Raises:
@@ -214,3 +191,8 @@ def check_granularity(result: GranularityResult, file: str) -> None:
             if arm.num_packets != packets or len(arm.ns) != len(phase.arms[0].ns):
                 what = f"{place}[{number}]: its packets or calls do not fit the graph; run again"
                 raise DataError(what, file=file, field=f"{place}[{number}]")
+
+
+_FILE: Final = ResultFile(kind=GranularityResult, schema=SCHEMA, check=_check)
+write_granularity: Final = _FILE.write
+read_granularity: Final = _FILE.read

@@ -1,40 +1,18 @@
 """The file of a kernel workbench: written whole, and checked against its own times when it is read."""
 
 import math
-from pathlib import Path
+from typing import Final
 
 from msgspec.structs import asdict
 
 from arriero.core.errors import DataError
 from arriero.metrics.kernel_times import Ratio, TimeFigures, ratio_of_medians, time_figures
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import Evidence
 from arriero.record.cpu_lab.kernels import SCHEMA, KernelsResult, TimedSize
+from arriero.record.cpu_lab.result_file import ResultFile
 
 
-def write_kernels(path: Path, result: KernelsResult) -> None:
-    """Put the file in place in one move.
-
-    Raises:
-        ConfigError: the file cannot be written.
-        DataError: it would not be accepted when read.
-    """
-    check_kernels(result, path.name)
-    layout.put_in_place(path, layout.encode(result, file=path.name))
-
-
-def read_kernels(path: Path) -> KernelsResult:
-    """A result from its file.
-
-    Raises:
-        DataError: damaged, of another schema, or with figures that do not follow from the times in it.
-    """
-    result = layout.decode(layout.read(path), KernelsResult, SCHEMA, file=str(path))
-    check_kernels(result, str(path))
-    return result
-
-
-def check_kernels(result: KernelsResult, file: str) -> None:
+def _check(result: KernelsResult, file: str) -> None:
     """Make every figure again from the times, and see that no candidate went past a failed gate.
 
     Raises:
@@ -76,3 +54,8 @@ def _require_same(kept: TimeFigures | Ratio, made: TimeFigures | Ratio, file: st
         if not is_same:
             what = f"{place}.{name}: {found} does not follow from the times, which give {expected}; run again"
             raise DataError(what, file=file, field=f"{place}.{name}")
+
+
+_FILE: Final = ResultFile(kind=KernelsResult, schema=SCHEMA, check=_check)
+write_kernels: Final = _FILE.write
+read_kernels: Final = _FILE.read

@@ -17,6 +17,7 @@ from arriero.record.bench_parts import Evidence
 from arriero.record.cpu_lab.conditions import ConditionSample
 from arriero.record.cpu_lab.environment import LabEnvironment
 from arriero.record.cpu_lab.machine_details import MachineDetails
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Count, Name, Positive, convert, read_table
 
 SCHEMA: Final = "arriero-lab-machine-v1"
@@ -141,4 +142,4 @@ def read_machine(path: Path) -> MachineResult:
 
 def encode_machine(result: MachineResult) -> bytes:
     """As JSON that a person can read."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+    return pretty_json(result)

@@ -8,6 +8,7 @@ import msgspec
 
 from arriero.record.bench_parts import BenchPart, Evidence
 from arriero.record.cpu_lab.matrix import MatrixRecord, MemorySource
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.cpu_lab.run_log import Status
 from arriero.record.cpu_lab.worker import KvCacheType
 from arriero.record.strict import Count, Name, Positive, Sha256
@@ -134,7 +135,7 @@ def csv_text(file: NormalizedFile) -> str:
 
 def json_bytes(file: NormalizedFile) -> bytes:
     """The table as JSON."""
-    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+    return pretty_json(file)
 
 
 def _cell(value: object) -> str:

@@ -6,20 +6,19 @@ watched is not the call that is served, and the file says by how much they diffe
 
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from statistics import median
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
 from arriero.core.errors import DataError
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import BenchPart, Evidence, RunFacts
 from arriero.record.cpu_lab.conditions import ConditionSample
 from arriero.record.cpu_lab.environment import LabEnvironment
 from arriero.record.cpu_lab.graph_nodes import GraphNode, Nanoseconds
 from arriero.record.cpu_lab.host_split import HostSplit
 from arriero.record.cpu_lab.model_facts import ModelFacts
+from arriero.record.cpu_lab.result_file import ResultFile
 from arriero.record.cpu_lab.roofline import Roofline
 from arriero.record.strict import Count, Name, Positive
 
@@ -163,29 +162,7 @@ class OperatorProfile(BenchPart, frozen=True, kw_only=True):
         return next((each for each in self.phases if each.phase == word), None)
 
 
-def write_operators(path: Path, result: OperatorProfile) -> None:
-    """Put the file in place in one move.
-
-    Raises:
-        ConfigError: it cannot be written.
-        DataError: it would not be accepted when read.
-    """
-    check_operators(result, path.name)
-    layout.put_in_place(path, layout.encode(result, file=path.name))
-
-
-def read_operators(path: Path) -> OperatorProfile:
-    """A profile from its file.
-
-    Raises:
-        DataError: damaged, of another schema, or contradicting itself.
-    """
-    result = layout.decode(layout.read(path), OperatorProfile, SCHEMA, file=str(path))
-    check_operators(result, str(path))
-    return result
-
-
-def check_operators(result: OperatorProfile, file: str) -> None:
+def _check(result: OperatorProfile, file: str) -> None:
     """See that labels, numbers and times of a profile fit together.
 
     Raises:
@@ -215,3 +192,8 @@ def _labels(result: OperatorProfile) -> Iterator[tuple[str, Evidence, Evidence]]
     if result.roofline is not None:
         yield "roofline.evidence", result.roofline.evidence, Evidence.MEASURED
         yield "roofline.ceilings_evidence", result.roofline.ceilings_evidence, Evidence.MICROBENCHMARK
+
+
+_FILE: Final = ResultFile(kind=OperatorProfile, schema=SCHEMA, check=_check)
+write_operators: Final = _FILE.write
+read_operators: Final = _FILE.read

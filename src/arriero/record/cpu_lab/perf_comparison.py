@@ -3,13 +3,12 @@
 Everything here can be made again from `run.jsonl`; nothing is measured twice or pooled over two workloads.
 """
 
-import msgspec
-
 from arriero.metrics.symbol_families import Family
 from arriero.record.bench_parts import BenchPart, Evidence
 from arriero.record.cpu_lab.perf import PerfCase, PerfMode
 from arriero.record.cpu_lab.perf_attribution import Attribution, Portion
 from arriero.record.cpu_lab.perf_counters import Percent
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Count, Name, Positive, Sha256
 
 
@@ -195,4 +194,4 @@ class PerfComparison(BenchPart, frozen=True, kw_only=True):
 
     def encode(self) -> bytes:
         """As JSON with line ends."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        return pretty_json(self)

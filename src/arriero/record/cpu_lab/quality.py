@@ -7,11 +7,9 @@ Logarithms are natural. Every token's score is kept, so every figure can be made
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, Literal
 
 from arriero.core.errors import DataError
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import BenchPart, Evidence, RunFacts
 from arriero.record.cpu_lab.environment import LabEnvironment
 from arriero.record.cpu_lab.quality_figures import (
@@ -22,6 +20,7 @@ from arriero.record.cpu_lab.quality_figures import (
     perplexity_of,
 )
 from arriero.record.cpu_lab.quality_settings import QualitySettings
+from arriero.record.cpu_lab.result_file import ResultFile
 
 SCHEMA: Final = "arriero-quality-v1"
 _NEAR: Final = 1e-9
@@ -58,46 +57,6 @@ class QualityResult(BenchPart, frozen=True, kw_only=True):
     settings: QualitySettings
     reference: Reference
     candidates: tuple[Candidate, ...]
-
-
-def encode_quality(result: QualityResult, *, file: str = "result") -> bytes:
-    """The bytes of the file; the same result always gives the same.
-
-    Raises:
-        DataError: the result would not be accepted when read.
-    """
-    _check(result, file)
-    return layout.encode(result, file=file)
-
-
-def decode_quality(text: bytes, *, file: str) -> QualityResult:
-    """A result from the bytes of a file.
-
-    Raises:
-        DataError: it is cut off, of another version, has an unknown, missing or impossible field, or figures that do
-            not follow from the scores of its tokens; one line that names the field.
-    """
-    result = layout.decode(text, QualityResult, SCHEMA, file=file)
-    _check(result, file)
-    return result
-
-
-def write_quality(path: Path, result: QualityResult) -> None:
-    """Put the file in place in one move, so that nobody ever reads half of it.
-
-    Raises:
-        ConfigError: it cannot be written. DataError: it would not be accepted when read.
-    """
-    layout.put_in_place(path, encode_quality(result, file=str(path)))
-
-
-def read_quality(path: Path) -> QualityResult:
-    """Read and check a file.
-
-    Raises:
-        DataError: as for `decode_quality`, or it cannot be read.
-    """
-    return decode_quality(layout.read(path), file=str(path))
 
 
 def _check(result: QualityResult, file: str) -> None:
@@ -156,3 +115,10 @@ def _numbers(value: object, name: str) -> list[tuple[str, float]]:
 
 def _broken(file: str, field: str, what: str) -> DataError:
     return DataError(f"{field}: {what}; run again", file=file, field=field)
+
+
+_FILE: Final = ResultFile(kind=QualityResult, schema=SCHEMA, check=_check)
+encode_quality: Final = _FILE.encode
+decode_quality: Final = _FILE.decode
+write_quality: Final = _FILE.write
+read_quality: Final = _FILE.read

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-import msgspec
-
 from arriero.core.errors import DataError
 from arriero.core.option_kinds import Threads
 from arriero.metrics.spread import Spread
 from arriero.record.bench_parts import BenchPart, Evidence
 from arriero.record.cpu_lab.analysis import Quality
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Count, Name, Positive, convert, parse_object
 
 SCHEMA: Final = "arriero-recommendation-v1"
@@ -239,7 +238,7 @@ def recommendations_of(run: RecommendationRun) -> tuple[Recommendation, ...]:
 
 def encode_recommendation(recommendation: Recommendation) -> bytes:
     """The bytes of a file; the same recommendation gives the same ones."""
-    return msgspec.json.format(msgspec.json.encode(recommendation), indent=2) + b"\n"
+    return pretty_json(recommendation)
 
 
 def read_recommendation(path: Path) -> Recommendation:

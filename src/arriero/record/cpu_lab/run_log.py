@@ -25,6 +25,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 import msgspec
 
 from arriero.core.errors import DataError
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Name, Sha256, convert, parse_object
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -195,7 +196,7 @@ class RunLog(Generic[R]):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             begun = _begun(manifest, run_id=secrets.token_hex(8), created_at=_now())
-            replace_file(folder / MANIFEST, _pretty(begun))
+            replace_file(folder / MANIFEST, pretty_json(begun))
             return cls(folder, begun, (), sync=sync)
         except OSError as error:
             raise _unwritable(folder, error) from None
@@ -235,7 +236,7 @@ class RunLog(Generic[R]):
                 raise DataError(message, file=str(folder), field="fingerprint")
             forced = (*stored.forced_over, stored.fingerprint)
             stored = _begun(manifest, run_id=stored.run_id, created_at=stored.created_at, forced_over=forced)
-            replace_file(folder / MANIFEST, _pretty(stored))
+            replace_file(folder / MANIFEST, pretty_json(stored))
         return cls(folder, stored, records, sync=sync)
 
     @property
@@ -277,7 +278,7 @@ class RunLog(Generic[R]):
         """
         path = self._folder / SUMMARY
         try:
-            replace_file(path, _pretty(summary), sync=self._sync)
+            replace_file(path, pretty_json(summary), sync=self._sync)
         except OSError as error:
             raise _unwritable(path, error) from None
 
@@ -372,10 +373,6 @@ def _plain(value: JsonValue) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(inner) for inner in value]
     return value
-
-
-def _pretty(value: msgspec.Struct) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def _now() -> str:

@@ -2,13 +2,12 @@
 
 from enum import StrEnum
 
-import msgspec
-
 from arriero.metrics.symbol_families import Family
 from arriero.record.bench_parts import BenchPart, Evidence
 from arriero.record.cpu_lab.assembly import AssemblyFacts
 from arriero.record.cpu_lab.perf import PerfCase
 from arriero.record.cpu_lab.perf_attribution import Measure, Portion
+from arriero.record.cpu_lab.pretty_json import pretty_json
 from arriero.record.strict import Name, Positive, Sha256
 
 
@@ -80,4 +79,4 @@ class Targets(BenchPart, frozen=True, kw_only=True):
 
     def encode(self) -> bytes:
         """As JSON with line ends."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        return pretty_json(self)

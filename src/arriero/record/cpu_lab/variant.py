@@ -3,13 +3,12 @@
 It holds no times: what the edit does to speed is the business of `arriero lab ab`.
 """
 
-from pathlib import Path
 from typing import Final, Literal
 
 from arriero.core.errors import DataError
-from arriero.record import bench_result_text as layout
 from arriero.record.bench_parts import BenchPart, Evidence, RunFacts
 from arriero.record.cpu_lab.code_difference import CodeDifference
+from arriero.record.cpu_lab.result_file import ResultFile
 from arriero.record.strict import Count, Name, Positive, Sha256
 
 SCHEMA: Final = "arriero-lab-variant-v1"
@@ -166,26 +165,18 @@ class VariantResult(BenchPart, frozen=True, kw_only=True):
         return any(each.symbols for each in self.differing)
 
 
-def write_variant(path: Path, result: VariantResult) -> None:
-    """Put the file in place in one move.
+def _check(result: VariantResult, file: str) -> None:
+    """Refuse differing objects whose bytes are the same.
 
     Raises:
-        ConfigError: the file cannot be written.
+        DataError: names the object.
     """
-    layout.put_in_place(path, layout.encode(result, file=path.name))
-
-
-def read_variant(path: Path) -> VariantResult:
-    """A result from its file.
-
-    Raises:
-        DataError: damaged, of another schema, or with differing objects whose bytes are the same.
-    """
-    result = layout.decode(layout.read(path), VariantResult, SCHEMA, file=str(path))
     for index, each in enumerate(result.differing):
         if each.baseline_sha256 == each.variant_sha256:
             place = f"differing[{index}]"
-            raise DataError(
-                f"{place}: {each.name} has the same bytes in both; build again", file=str(path), field=place
-            )
-    return result
+            raise DataError(f"{place}: {each.name} has the same bytes in both; build again", file=file, field=place)
+
+
+_FILE: Final = ResultFile(kind=VariantResult, schema=SCHEMA, check=_check)
+write_variant: Final = _FILE.write
+read_variant: Final = _FILE.read

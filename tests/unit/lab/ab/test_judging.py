@@ -11,8 +11,9 @@ from arriero.lab.ab.plan import AbPlan
 from arriero.lab.ab.session import read_summary
 from arriero.lab.ab.variants import GENERATION_RATE, PROMPT_RATE
 from arriero.record.cpu_lab.ab import AbResult
-from arriero.record.cpu_lab.ab_run import AbManifest, AbRecord, MetricFacts, RuleFacts, RuleSet
-from arriero.record.cpu_lab.run_log import StoredRun, read_run
+from arriero.record.cpu_lab.ab_run import AbManifest, AbPhase, AbRecord, MetricFacts, RuleFacts, RuleSet
+from arriero.record.cpu_lab.matrix import RunStatus
+from arriero.record.cpu_lab.run_log import Status, StoredRun, read_run
 from tests.unit.lab.ab.runs import RATE, made_result, program, setup
 from tests.unit.lab.analysis.matrix_rows import conditions
 
@@ -144,6 +145,21 @@ def test_a_load_that_cannot_be_read_is_told(stored: StoredRun[AbRecord], folder:
     assert "how busy the machine was is not known around 48 of 48 runs" in found.flags
 
 
+def test_what_disturbed_the_machine_is_told_with_the_number_of_runs(stored: StoredRun[AbRecord], folder: Path) -> None:
+    def change(record: AbRecord) -> AbRecord:
+        slow = 2_000.0 if record.execution_index == 0 else 3_000.0
+        quiet = msgspec.structs.replace(conditions(0.1), steal_share=0.05, frequency_mhz=slow)
+        loud = msgspec.structs.replace(quiet, steal_share=0.06, other_cores=0.3)
+        return msgspec.structs.replace(record, before=quiet, after=loud if record.pair == 0 else quiet)
+
+    flags = judged(changed(stored, change), folder).flags
+    assert flags[-3:] == (
+        "others kept more than 0.25 cores busy around 4 of 48 runs",
+        "the hypervisor took more than 5 % of the cores around 4 of 48 runs",
+        "the cores' frequency lay between 2000 and 3000 MHz",
+    )
+
+
 def test_pairs_that_an_interruption_split_are_told(stored: StoredRun[AbRecord], folder: Path) -> None:
     def change(record: AbRecord) -> AbRecord:
         is_late = record.phase == "ab" and (record.pair, record.place) >= (3, 1)
@@ -152,6 +168,83 @@ def test_pairs_that_an_interruption_split_are_told(stored: StoredRun[AbRecord], 
     flags = judged(changed(stored, change), folder).flags
     assert "the two runs of pair 4 lie on both sides of an interruption" in flags
     assert "the pairs were measured in more than one session" in flags
+    assert not any("noise floor is of another time" in flag for flag in flags)
+
+
+def test_a_floor_from_another_session_than_the_pairs_is_told(stored: StoredRun[AbRecord], folder: Path) -> None:
+    later = changed(stored, lambda record: msgspec.structs.replace(record, session=int(record.phase is AbPhase.AB)))
+    flags = judged(later, folder).flags
+    assert "A/A pairs were measured in another session than the pairs: the noise floor is of another time" in flags
+    assert not any("more than one session" in flag for flag in flags)
+
+
+def test_a_manifest_that_was_overruled_is_told(stored: StoredRun[AbRecord], folder: Path) -> None:
+    forced = msgspec.structs.replace(stored.manifest, forced_over=("0" * 64,))
+    flags = judged(StoredRun(manifest=forced, records=stored.records), folder).flags
+    assert "--force let this run go on under another manifest: records from before may be of something else" in flags
+    assert not any("--force" in flag for flag in judged(stored, folder).flags)
+
+
+def faster_later(record: AbRecord) -> AbRecord:
+    """The machine speeds up by a tenth after the A/A pairs."""
+    factor = 1.1 if record.phase is AbPhase.AB else 1.0
+    return msgspec.structs.replace(record, values={name: factor * each for name, each in record.values.items()})
+
+
+def test_a_level_of_a_that_moved_by_more_than_the_floor_is_told(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(changed(stored, faster_later), folder)
+    [flag] = [flag for flag in found.flags if "moved" in flag]  # the other metrics decide nothing
+    assert flag.startswith("A's median rate moved from 50.14 among the A/A pairs to 55.1")
+    assert "(+10." in flag
+    assert "more than the noise floor of 0." in flag
+    assert found.word == "POSITIVE"  # pairs share it
+    assert not any("moved" in flag for flag in judged(stored, folder).flags)
+
+
+def test_levels_are_looked_at_under_the_published_rules_too(stored: StoredRun[AbRecord], folder: Path) -> None:
+    found = judged(changed(published(stored), faster_later), folder)
+    moved = [flag.split()[2] for flag in found.flags if "moved" in flag]
+    assert moved == [PROMPT_RATE, GENERATION_RATE, "duration_s"]
+
+
+def test_repeated_runs_are_counted_for_the_variant_that_ran_and_change_no_figure(
+    stored: StoredRun[AbRecord], folder: Path
+) -> None:
+    def ended(status: Status, phase: AbPhase, side: str, number: int) -> AbRecord:
+        record = stored.latest[f"{phase}:{number}:{side}"]
+        return msgspec.structs.replace(record, status=status, values={}, problem="it did not end well")
+
+    before = (
+        ended(Status.TIMED_OUT, AbPhase.AA, "b", 0),  # an A, for it stands among the A/A pairs
+        ended(Status.TIMED_OUT, AbPhase.AB, "a", 3),
+        ended(Status.FAILED, AbPhase.AB, "b", 3),
+    )
+    found = judged(StoredRun(manifest=stored.manifest, records=(*before, *stored.records)), folder)
+    plain = judged(stored, folder)
+    assert found.flags[-3:-1] == (
+        "A: 2 of 30 runs timed out and were repeated",
+        "B: 1 of 21 runs failed and was repeated",
+    )
+    assert (found.metrics, found.verdict) == (plain.metrics, plain.verdict)
+    assert not any(" runs " in flag for flag in plain.flags)
+
+    last = ended(Status.FAILED, AbPhase.AB, "b", 19)
+    partly = judged(StoredRun(manifest=stored.manifest, records=(*before, *stored.records, last)), folder)
+    assert "B: 2 of 22 runs failed, and 1 of these was repeated" in partly.flags
+    assert (partly.num_pairs, plain.num_pairs) == (19, 20)
+
+
+def test_what_is_null_has_the_reason_that_is_true(stored: StoredRun[AbRecord], folder: Path) -> None:
+    rate, duration, _ = judged(stored, folder).metrics
+    assert rate.reasons == {}
+    assert duration.reasons == dict.fromkeys(("verdict", "floor", "power"), "it does not decide")
+    summary = msgspec.structs.replace(read_summary(folder), run_status=RunStatus.INTERRUPTED)
+    assert result_of(stored, summary).metrics[0].reasons == dict.fromkeys(("verdict", "floor"), "the run has not ended")
+    unpaired = changed(stored, lambda record: msgspec.structs.replace(record, values={"rate": 0.0}))
+    reasons = judged(unpaired, folder).metrics[0].reasons
+    assert reasons["ab"] == "not every pair has a figure above 0 on both sides"
+    assert reasons["floor"] == "no A/A pair has a figure above 0 on both sides"
+    assert judged(published(stored), folder).metrics[0].reasons["floor"] == "the published rules know none"
 
 
 def test_plans_that_could_never_decide_are_refused(tmp_path: Path) -> None:

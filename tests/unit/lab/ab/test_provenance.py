@@ -43,6 +43,25 @@ def test_what_a_command_writes_is_no_part_of_it(tmp_path: Path) -> None:
         assert set(facts.files) == {"in.json", Path("/bin/sh").name}
 
 
+def test_files_of_one_name_in_two_folders_are_both_part_of_it(tmp_path: Path) -> None:
+    words = ["/bin/sh"]
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in.json").write_text(name)
+        words.append(str(tmp_path / name / "in.json"))
+    variant = Variant(name="v", target=Program(words=(*words, words[1])))  # a file that is named twice is one
+    first = variant_facts(variant)
+    assert first.files == {
+        Path("/bin/sh").name: first.files["sh"],
+        "in.json": sha256(b"one"),
+        "in.json (2)": sha256(b"other"),
+    }
+    for name in ("one", "other"):
+        (tmp_path / name / "in.json").write_text(f"{name}, changed")
+        assert variant_facts(variant).content != first.content
+        (tmp_path / name / "in.json").write_text(name)
+
+
 def test_variables_are_part_of_it_with_the_files_that_they_name(tmp_path: Path) -> None:
     preload = tmp_path / "fast.so"
     preload.write_bytes(b"x")

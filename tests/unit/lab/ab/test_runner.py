@@ -92,6 +92,8 @@ def test_the_first_failure_is_a_record_and_stops_the_run_resumably(
     assert [record["status"] for record in records] == ["success"] * 3 + [status]
 
     assert re.search(says, result.error)
+    told = {"failed": "failed", "timed_out": "timed out", "parse_error": "gave no figures that are understood"}[status]
+    assert any(re.fullmatch(f"[AB]: 1 of 2 runs {told}", flag) for flag in result.flags)
     again = run_ab(made, tmp_path / "run", quiet, SessionOptions(resume=True))
     assert again.status == "done"
     stored = read_run(tmp_path / "run", AbRecord)
@@ -99,6 +101,8 @@ def test_the_first_failure_is_a_record_and_stops_the_run_resumably(
     assert len(stored.latest) == 14
     assert all(record.status is Status.SUCCESS for record in stored.latest.values())
     assert any("more than one session" in flag for flag in again.flags)
+    assert any(re.fullmatch(f"[AB]: 1 of 8 runs {told} and was repeated", flag) for flag in again.flags)
+    assert encode_ab(make_result(tmp_path / "run")) == encode_ab(again)
 
 
 def test_a_program_that_says_nothing_of_a_deciding_metric_stops_the_run(tmp_path: Path) -> None:
