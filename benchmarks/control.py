@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 from engine import step_overhead
@@ -34,10 +35,11 @@ from arriero.core.request import GREEDY, Request
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.engine.building import build_scheduler
 from arriero.engine.options import EngineOptions
-from arriero.engine.step_control import Measured, build_control, build_interrupter
+from arriero.engine.step_control import Measured, StepControl, build_control, build_interrupter
 from arriero.kv.reuse import ReuseRules
 from arriero.record.cost_profile import cost_of, read_cost_profile
 from arriero.scheduler.policy_spec import PolicySpec
+from arriero.scheduler.scheduler import Scheduler
 
 SEQUENCES = 16
 WAITING = 1000
@@ -48,6 +50,7 @@ SPREAD = 0.05  # of the pretended step times about their prediction
 ANSWER = 7  # what every row's next token is
 SHARED = 40  # tokens that a tenth of the prompts begin with, so that prefixes are looked for and found
 TENANTS = 8
+PARTS = ("plan", "predict", "commit", "learn")
 
 LIMITS = BackendLimits(
     num_sequences=SEQUENCES + 8,
@@ -84,32 +87,58 @@ class Asks:
         )
 
 
+class StepTimes(NamedTuple):
+    """Nanoseconds of one step's parts; what the step takes, in microseconds; whether it only decodes."""
+
+    plan: int
+    predict: int
+    commit: int
+    learn: int
+    took: int
+    only_decodes: bool
+
+    @property
+    def whole(self) -> int:
+        """All parts."""
+        return self.plan + self.predict + self.commit + self.learn
+
+
 @dataclass
-class Times:
-    """Nanoseconds of each step's parts; what the step takes, in microseconds; whether it only decodes."""
+class Bench:
+    """A scheduler and its step control, driven through steps that nobody computes."""
 
-    plan: list[int]
-    predict: list[int]
-    commit: list[int]
-    learn: list[int]
-    took: list[int]
-    only_decodes: list[bool]
+    scheduler: Scheduler
+    control: StepControl
+    asks: Asks
+    rng: Random
+    now: Time = 1
 
-    def row(self) -> dict[str, float]:
-        """Means in microseconds, and the 99th percentile of the whole; the mean has every step's share in it."""
-        parts = {"plan": self.plan, "predict": self.predict, "commit": self.commit, "learn": self.learn}
-        wholes = [sum(each) for each in zip(*parts.values(), strict=True)]
-        figures = {f"{name}_us": statistics.mean(values) / 1000 for name, values in parts.items()}
-        decoding = [whole for whole, is_decode in zip(wholes, self.only_decodes, strict=True) if is_decode]
-        return {
-            **figures,
-            "all_us": statistics.mean(wholes) / 1000,
-            "all_p99_us": sorted(wholes)[len(wholes) * 99 // 100] / 1000,
-            "step_us": statistics.mean(self.took),
-            "share": sum(wholes) / 1000 / sum(self.took),
-            "decode_steps": len(decoding),
-            "decode_us": statistics.mean(decoding) / 1000 if decoding else 0.0,
-        }
+    def step(self) -> StepTimes:
+        """One step, and new requests in the places of those that ended."""
+        began = time.perf_counter_ns()
+        plan = self.scheduler.plan(self.now)
+        planned = time.perf_counter_ns()
+        _, foreseen = self.control.begin(plan, self.now)
+        predicted = time.perf_counter_ns()
+        took = round((foreseen.predicted or 1) * (1 + SPREAD * self.rng.uniform(-1, 1)))
+        outcome, self.now = answers(plan), self.now + took
+        answered = time.perf_counter_ns()
+        events = self.scheduler.commit(outcome, self.now)
+        committed = time.perf_counter_ns()
+        self.control.end(foreseen, Measured(plan, outcome, self.now, took, 1))
+        change = self.control.due(self.now)
+        learned = time.perf_counter_ns()
+        if change is not None:
+            self.scheduler.recalibrate(change, self.now)
+            self.control.apply(change)
+        self.ask(ended(events))
+        parts = (planned - began, predicted - planned, committed - answered, learned - committed)
+        return StepTimes(*parts, took, not plan.shape.prefill_rows)
+
+    def ask(self, number: int) -> None:
+        """So many new requests."""
+        for _ in range(number):
+            self.scheduler.submit(self.asks.next(self.now), self.now)
 
 
 def overhead(word: PolicyWord, cost: CalibratedCost, num_steps: int = STEPS) -> dict[str, float]:
@@ -122,40 +151,30 @@ def overhead(word: PolicyWord, cost: CalibratedCost, num_steps: int = STEPS) -> 
         itl_target_ms=TARGET_MS,
         policy=PolicySpec(word=word.value),
     )
-    scheduler = build_scheduler(LIMITS, options, num_preloaded=0)
-    control = build_control(options, build_interrupter(lambda: None, options))
-    rng, asks = Random(1), Asks(Random(2))
-    now = 1
-    for _ in range(SEQUENCES + WAITING):
-        scheduler.submit(asks.next(now), now)
-    times = Times([], [], [], [], [], [])
-    for step in range(num_steps):
-        began = time.perf_counter_ns()
-        plan = scheduler.plan(now)
-        planned = time.perf_counter_ns()
-        _, foreseen = control.begin(plan, now)
-        predicted = time.perf_counter_ns()
-        took = round((foreseen.predicted or 1) * (1 + SPREAD * rng.uniform(-1, 1)))
-        outcome, now = answers(plan), now + took
-        answered = time.perf_counter_ns()
-        events = scheduler.commit(outcome, now)
-        committed = time.perf_counter_ns()
-        control.end(foreseen, Measured(plan, outcome, now, took, 1))
-        change = control.due(now)
-        learned = time.perf_counter_ns()
-        if step >= WARM_STEPS:
-            times.plan.append(planned - began)
-            times.predict.append(predicted - planned)
-            times.commit.append(committed - answered)
-            times.learn.append(learned - committed)
-            times.took.append(took)
-            times.only_decodes.append(not plan.shape.prefill_rows)
-        if change is not None:
-            scheduler.recalibrate(change, now)
-            control.apply(change)
-        for _ in range(ended(events)):
-            scheduler.submit(asks.next(now), now)
-    return times.row()
+    bench = Bench(
+        scheduler=build_scheduler(LIMITS, options, num_preloaded=0),
+        control=build_control(options, build_interrupter(lambda: None, options)),
+        asks=Asks(Random(2)),
+        rng=Random(1),
+    )
+    bench.ask(SEQUENCES + WAITING)
+    return figures([bench.step() for _ in range(num_steps)][WARM_STEPS:])
+
+
+def figures(steps: Sequence[StepTimes]) -> dict[str, float]:
+    """Means in microseconds, and the 99th percentile of the whole; the mean has every step's share in it."""
+    wholes = [step.whole for step in steps]
+    decoding = [step.whole for step in steps if step.only_decodes]
+    parts = {name: [getattr(step, name) for step in steps] for name in PARTS}
+    return {
+        **{f"{name}_us": statistics.mean(values) / 1000 for name, values in parts.items()},
+        "all_us": statistics.mean(wholes) / 1000,
+        "all_p99_us": sorted(wholes)[len(wholes) * 99 // 100] / 1000,
+        "step_us": statistics.mean(step.took for step in steps),
+        "share": sum(wholes) / 1000 / sum(step.took for step in steps),
+        "decode_steps": len(decoding),
+        "decode_us": statistics.mean(decoding) / 1000 if decoding else 0.0,
+    }
 
 
 def answers(plan: BatchPlan) -> Sampled:
@@ -187,8 +206,8 @@ def main() -> int:
         print(f"{name}: {value}")
     print(f"\nMEASURED: a decode step of {SEQUENCES} sequences takes {step['step_us'] / 1000:.2f} ms\n")
     print(f"MICROBENCHMARK: {SEQUENCES} run, {WAITING:,} wait, target {TARGET_MS:.0f} ms; means in us\n")
-    print("| policy | plan | predict | commit | learn | all | p99 | mean step, ms | all / step | decoding only | / step |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print(f"| policy | {' | '.join(PARTS)} | all | p99 | mean step, ms | all / step | decoding only | / step |")
+    print("| --- |" + " ---: |" * 10)
     rows = {}
     for word in PolicyWord:
         row = rows[word.value] = overhead(word, cost)

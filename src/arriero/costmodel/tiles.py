@@ -55,5 +55,9 @@ def _waste(length: int, groups: int, threads: int) -> float:
         chunks = max(threads, -(-num_rows // chunk))
     chunk = -(-num_rows // chunks)
     edges = sorted({*range(0, num_rows, chunk), *range(0, num_rows, length), num_rows})
-    computed = sum(-(-(end - begin) // TILE_ROWS) for begin, end in pairwise(edges))
-    return computed / (groups * -(-length // TILE_ROWS))
+    computed = sum(_tiles(end - begin) for begin, end in pairwise(edges))
+    return computed / (groups * _tiles(length))
+
+
+def _tiles(num_rows: int) -> int:
+    return -(-num_rows // TILE_ROWS)
