@@ -1,4 +1,4 @@
-"""Calls are counted while no garbage is collected: other libraries are told of each collection by calls of their own."""
+"""Calls are counted while no garbage is collected: of each collection others are told by calls of their own."""
 
 import gc
 from collections.abc import Generator
