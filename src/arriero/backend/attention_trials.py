@@ -10,14 +10,14 @@ streams took 15.4 s with it and 11.0 s without, at a target of 100 ms; without a
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from arriero.backend.llama_cpp import LlamaCppBackend
 from arriero.core.events import CopySequence, TrimSequence
 from arriero.core.ids import RequestId, SequenceId, TokenId
-from arriero.core.plan import DecodeRow, PrefillChunk
+from arriero.core.plan import DecodeRow, PrefillChunk, Row
 from arriero.core.request import Request
 
 _TOKEN: Final[TokenId] = 3
@@ -91,10 +91,10 @@ class ChatTrial:
     def seconds(self, backend: LlamaCppBackend, size: Size) -> float:
         """Seconds for a prompt, its rest and the steps of an answer in each sequence; the prompt is computed once."""
         count = self.sequences(size)
-        _empty(backend, count)
+        _trim(backend, count, 0)
         prompt = _timed(lambda: backend.decode([_chunk(0, self.num_rows)]))
         _copy(backend, count, self.num_rows)
-        step = min(_timed_decode(backend, range(count), self.num_rows) for _ in range(_TRIES))
+        step = _timed_step(backend, _decode_rows(range(count), self.num_rows), count, self.num_rows)
         suffix = _timed(lambda: backend.decode([_chunk(self.num_rows, self.suffix_rows)]))
         return count * (prompt + suffix) + self.decode_steps * step
 
@@ -130,33 +130,26 @@ class BoundedTrial:
     def seconds(self, backend: LlamaCppBackend, size: Size) -> float:
         """Seconds for such a prompt and the steps of an answer; one step of each is timed, at half of the prompt."""
         count, depth = self.sequences(size), self._depth(size)
-        _empty(backend, count)
+        _trim(backend, count, 0)
         for start in range(0, depth, self.num_rows):
             backend.decode([_chunk(start, min(self.num_rows, depth - start))])
         _copy(backend, count, depth)
-        mixed = min(self._timed_mixed(backend, count, depth) for _ in range(_TRIES))
-        step = min(_timed_decode(backend, range(count), depth) for _ in range(_TRIES))
+        chunk = _chunk(depth, self.chunk_rows)
+        mixed = _timed_step(backend, [chunk, *_decode_rows(range(1, count), depth)], count, depth)
+        step = _timed_step(backend, _decode_rows(range(count), depth), count, depth)
         return mixed * (2 * depth / self.chunk_rows) + self.decode_steps * step
 
     def _depth(self, size: Size) -> int:
         return max(self.chunk_rows, min(size.ctx_size // size.num_sequences // 2, self.most_depth))
-
-    def _timed_mixed(self, backend: LlamaCppBackend, count: int, depth: int) -> float:
-        request = _request(depth + 1)
-        rows = [DecodeRow(request, SequenceId(number), depth, _TOKEN) for number in range(1, count)]
-        took = _timed(lambda: backend.decode([_chunk(depth, self.chunk_rows), *rows]))
-        for number in range(count):
-            backend.apply(TrimSequence(SequenceId(number), depth))
-        return took
 
 
 CHAT: Final = ChatTrial()
 BOUNDED: Final = BoundedTrial()
 
 
-def _empty(backend: LlamaCppBackend, count: int) -> None:
+def _trim(backend: LlamaCppBackend, count: int, length: int) -> None:
     for number in range(count):
-        backend.apply(TrimSequence(SequenceId(number), 0))
+        backend.apply(TrimSequence(SequenceId(number), length))
 
 
 def _copy(backend: LlamaCppBackend, count: int, length: int) -> None:
@@ -165,14 +158,18 @@ def _copy(backend: LlamaCppBackend, count: int, length: int) -> None:
         backend.apply(CopySequence(_SEQUENCE, SequenceId(number), length))
 
 
-def _timed_decode(backend: LlamaCppBackend, sequences: range, depth: int) -> float:
-    """Seconds of one decode row a sequence, at a depth, which is all that they hold afterwards."""
+def _timed_step(backend: LlamaCppBackend, rows: Sequence[Row], count: int, depth: int) -> float:
+    """Seconds of a step, the best of a few, at a depth, which is all that the sequences hold afterwards."""
+    times: list[float] = []
+    for _ in range(_TRIES):
+        times.append(_timed(lambda: backend.decode(rows)))
+        _trim(backend, count, depth)
+    return min(times)
+
+
+def _decode_rows(sequences: range, depth: int) -> list[DecodeRow]:
     request = _request(depth + 1)
-    rows = [DecodeRow(request, SequenceId(number), depth, _TOKEN) for number in sequences]
-    took = _timed(lambda: backend.decode(rows))
-    for number in sequences:
-        backend.apply(TrimSequence(SequenceId(number), depth))
-    return took
+    return [DecodeRow(request, SequenceId(number), depth, _TOKEN) for number in sequences]
 
 
 def _timed(call: Callable[[], object]) -> float:

@@ -84,6 +84,11 @@ class Levelled(BenchPart, frozen=True, kw_only=True):
     simulated: tuple[float | None, ...]
     error: float | None
 
+    @property
+    def noise(self) -> None:
+        """None: at its own speed a machine has none that an error could be excused by."""
+        return
+
 
 class StepErrors(BenchPart, frozen=True, kw_only=True):
     """How far predictions of single steps are from what the steps took; errors are measured / predicted - 1.
@@ -258,7 +263,7 @@ def levelled(
     )
 
 
-def goal_of(each: Compared) -> float | None:
+def goal_of(each: Compared | Levelled) -> float | None:
     """How large an error may be; None where none is set.
 
     Step times, gaps and throughput follow from the costs directly. Latencies that hold a queue move by more than what
@@ -271,16 +276,9 @@ def goal_of(each: Compared) -> float | None:
     return None
 
 
-def is_met(each: Compared) -> bool | None:
+def is_met(each: Compared | Levelled) -> bool | None:
     """Whether an error keeps its goal; None without either."""
     goal = goal_of(each)
-    return None if goal is None or each.error is None else abs(each.error) <= goal
-
-
-def is_levelled_met(each: Levelled) -> bool | None:
-    """The same of a figure whose runs have simulations of their own, where no noise of the machine counts."""
-    close = each.metric in CLOSE
-    goal = CLOSE_GOAL if close else QUEUED_GOAL if each.metric in QUEUED and each.figure in QUEUED_FIGURES else None
     return None if goal is None or each.error is None else abs(each.error) <= goal
 
 
@@ -323,8 +321,7 @@ def _check_figures(figures: Iterable[Compared], place: str, file: str) -> None:
         made = compared(each.metric, each.figure, each.unit, measured=each.measured, simulated=each.simulated)
         for name in ("error", "noise"):
             said, expected = getattr(each, name), getattr(made, name)
-            is_same = said is None if expected is None else said is not None and abs(said - expected) <= _DIGITS
-            if not is_same:
+            if not _is_same(said, expected):
                 raise broken(file, f"{place}.{name}", f"{said} does not follow from the values; run again")
 
 
@@ -334,10 +331,9 @@ def _check_levelled(load: ValidatedLoad, place: str, file: str) -> None:
         raise broken(file, f"{place}.slowness", "has not one number for each run; run again")
     for each in load.levelled:
         made = levelled(each.metric, each.figure, each.unit, measured=each.measured, simulated=each.simulated)
-        is_same = each.error == made.error if None in {each.error, made.error} else _is_near(each.error, made.error)
-        if not is_same or len(each.measured) != len(load.validity):
+        if not _is_same(each.error, made.error) or len(each.measured) != len(load.validity):
             raise broken(file, f"{place}.levelled.error", f"{each.error} does not follow from the values; run again")
 
 
-def _is_near(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and abs(one - other) <= _DIGITS
+def _is_same(said: float | None, expected: float | None) -> bool:
+    return said is None if expected is None else said is not None and abs(said - expected) <= _DIGITS

@@ -3,7 +3,7 @@
 from typing import Final
 
 from arriero.core.version import VERSION
-from arriero.record.validation import Validation, is_levelled_met, is_met
+from arriero.record.validation import Validation, is_met
 from arriero.report.bench_document import LEVELS, validity_alerts
 from arriero.report.bench_facts import machine_rows, run_rows, target_rows
 from arriero.report.document import Alert, Badge, Document, Facts, Level, Part, Section, Text, present
@@ -106,7 +106,7 @@ def _goals(validation: Validation) -> Alert:
 
 def _levelled_words(validation: Validation) -> str:
     """The same count at the machine's own speed."""
-    found = [is_levelled_met(each) for load in validation.loads for each in load.levelled]
+    found = [is_met(each) for load in validation.loads for each in load.levelled]
     judged = [each for each in found if each is not None]
     return f"{sum(judged)} of {len(judged)} at the speed that the machine had in each run"
 

@@ -27,7 +27,7 @@ from arriero.bench.validate.loads import (
     tokens_in,
 )
 from arriero.bench.validate.sensitivity import sensitivities
-from arriero.bench.validate.steps import mean_steps, predicted_steps, slowness_of, step_errors
+from arriero.bench.validate.steps import PredictedStep, mean_steps, predicted_steps, slowness_of, step_errors
 from arriero.core.errors import ConfigError
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.metrics.client_life import ClientLife
@@ -175,8 +175,9 @@ def _judge(loads: Iterable[_Load], seen: dict[str, _Seen], setup: Setup, cost: C
     for load in loads:
         simulated = simulate(setup, cost, asked_in(load.schedule), looks_outside=True)
         sides = _sides(seen[load.name], simulated)
-        at_speed = _AtSpeed.of(load, seen[load.name], setup, cost)
-        validated.append(_validated(load, seen[load.name], sides, simulated, cost, at_speed))
+        predicted = [list(predicted_steps(run.steps, cost)) for run in seen[load.name].runs]
+        at_speed = _AtSpeed.of(predicted, load, setup, cost)
+        validated.append(_validated(load, seen[load.name], sides, simulated, at_speed))
         if load.level is LoadLevel.ABOVE:
             capacities[load.workload.name] = capacity_of(sides)
         if load.level is _SENSITIVE:
@@ -193,22 +194,22 @@ def _judge(loads: Iterable[_Load], seen: dict[str, _Seen], setup: Setup, cost: C
 class _AtSpeed(NamedTuple):
     """Each run once more, simulated on a machine of the speed that it had meanwhile."""
 
+    predicted: list[list[PredictedStep]]
     slowness: tuple[float, ...]
     simulated: tuple[SimulatedLoad, ...]
 
     @classmethod
-    def of(cls, load: _Load, seen: _Seen, setup: Setup, cost: CalibratedCost) -> "_AtSpeed":
-        slowness = tuple(slowness_of(predicted_steps(run.steps, cost)) for run in seen.runs)
-        asked = asked_in(load.schedule)
-        return cls(slowness, tuple(simulate(setup, scaled(cost, each), asked) for each in slowness))
+    def of(cls, predicted: list[list[PredictedStep]], load: _Load, setup: Setup, cost: CalibratedCost) -> "_AtSpeed":
+        slowness, asked = tuple(map(slowness_of, predicted)), asked_in(load.schedule)
+        return cls(predicted, slowness, tuple(simulate(setup, scaled(cost, each), asked) for each in slowness))
 
-    def figures(self, seen: _Seen, sides: Sides) -> Iterator[Levelled]:
+    def figures(self, sides: Sides, mean_steps_ms: Sequence[float | None]) -> Iterator[Levelled]:
         yield from levelled_figures(sides.measured, [summary_of(each.lives) for each in self.simulated])
         yield levelled(
             STEP,
             "mean",
             "ms",
-            measured=mean_steps([run.steps for run in seen.runs]),
+            measured=mean_steps_ms,
             simulated=[_mean_step(each) for each in self.simulated],
         )
 
@@ -225,9 +226,7 @@ def _sides(seen: _Seen, simulated: SimulatedLoad) -> Sides:
     )
 
 
-def _validated(
-    load: _Load, seen: _Seen, sides: Sides, simulated: SimulatedLoad, cost: CalibratedCost, at_speed: _AtSpeed
-) -> ValidatedLoad:
+def _validated(load: _Load, seen: _Seen, sides: Sides, simulated: SimulatedLoad, at_speed: _AtSpeed) -> ValidatedLoad:
     prompts, outputs = tokens_in(asked_in(load.schedule))
     steps = compared(
         STEP,
@@ -248,8 +247,8 @@ def _validated(
         validity=tuple(run.validity for run in seen.runs),
         compared=(*comparisons(sides), steps),
         slowness=at_speed.slowness,
-        levelled=tuple(at_speed.figures(seen, sides)),
-        steps=step_errors([list(predicted_steps(run.steps, cost)) for run in seen.runs]),
+        levelled=tuple(at_speed.figures(sides, steps.measured)),
+        steps=step_errors(at_speed.predicted),
         decisions=tuple(run.decisions for run in seen.runs),
         outside={name: count / simulated.num_steps for name, count in simulated.outside.items()},
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from arriero.metrics.client_figures import ClientSummary
 from arriero.metrics.client_life import ClientLife
@@ -37,47 +37,45 @@ def summary_of(lives: Sequence[ClientLife]) -> ClientSummary:
     return summarise(lives, window=client_window(lives, starts_at=0))
 
 
+class _Figure(NamedTuple):
+    """A figure of a summary, and how it is read there."""
+
+    metric: str
+    figure: str
+    unit: Literal["ms", "per_s"]
+
+    def of(self, summary: ClientSummary) -> float | None:
+        """Rates are of the whole run, drain included."""
+        if self.unit == "ms":
+            return latency(summary, self.metric, self.figure)
+        rate: float | None = getattr(summary.whole_run, self.metric)
+        return rate
+
+
+_FIGURES: Final = (
+    *(_Figure(metric, figure, "ms") for metric in LATENCIES for figure in FIGURES),
+    *(_Figure(metric, "rate", "per_s") for metric in (TOKENS, REQUESTS)),
+)
+
+
 def comparisons(sides: Sides) -> Iterator[Compared]:
     """Latencies at their percentiles, then rates over the whole run, drain included."""
-    for metric in LATENCIES:
-        for figure in FIGURES:
-            yield compared(
-                metric,
-                figure,
-                "ms",
-                measured=[latency(each, metric, figure) for each in sides.measured],
-                simulated=latency(sides.simulated, metric, figure),
-                peer=None if sides.peer is None else latency(sides.peer, metric, figure),
-            )
-    for metric in (TOKENS, REQUESTS):
+    for each in _FIGURES:
         yield compared(
-            metric,
-            "rate",
-            "per_s",
-            measured=[getattr(each.whole_run, metric) for each in sides.measured],
-            simulated=getattr(sides.simulated.whole_run, metric),
-            peer=None if sides.peer is None else getattr(sides.peer.whole_run, metric),
+            *each,
+            measured=[each.of(summary) for summary in sides.measured],
+            simulated=each.of(sides.simulated),
+            peer=None if sides.peer is None else each.of(sides.peer),
         )
 
 
 def levelled_figures(measured: Sequence[ClientSummary], simulated: Sequence[ClientSummary]) -> Iterator[Levelled]:
     """The figures of `comparisons`, each run of the engine beside a simulation of its own."""
-    for metric in LATENCIES:
-        for figure in FIGURES:
-            yield levelled(
-                metric,
-                figure,
-                "ms",
-                measured=[latency(each, metric, figure) for each in measured],
-                simulated=[latency(each, metric, figure) for each in simulated],
-            )
-    for metric in (TOKENS, REQUESTS):
+    for each in _FIGURES:
         yield levelled(
-            metric,
-            "rate",
-            "per_s",
-            measured=[getattr(each.whole_run, metric) for each in measured],
-            simulated=[getattr(each.whole_run, metric) for each in simulated],
+            *each,
+            measured=[each.of(summary) for summary in measured],
+            simulated=[each.of(summary) for summary in simulated],
         )
 
 

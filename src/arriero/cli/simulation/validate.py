@@ -94,7 +94,7 @@ def summary_lines(validation: "Validation") -> list[str]:
 
 def goals_line(validation: "Validation") -> str:
     """How many errors keep their goals, and which do not."""
-    from arriero.record.validation import is_levelled_met, is_met
+    from arriero.record.validation import is_met
 
     named = [
         (f"{load.workload}, {load.level}: {each.metric} {each.figure}", is_met(each))
@@ -103,7 +103,7 @@ def goals_line(validation: "Validation") -> str:
     ]
     missed = [name for name, verdict in named if verdict is False]
     judged = sum(verdict is not None for _, verdict in named)
-    at_speed = [is_levelled_met(each) for load in validation.loads for each in load.levelled]
+    at_speed = [is_met(each) for load in validation.loads for each in load.levelled]
     known = [verdict for verdict in at_speed if verdict is not None]
     words = f"; missed: {', '.join(missed)}" if missed else ""
     met = f"{judged - len(missed)} of {judged} met, {sum(known)} of {len(known)} at the machine's own speed"
