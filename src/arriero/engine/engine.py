@@ -41,6 +41,7 @@ from arriero.engine.new_request import after, check_new
 from arriero.engine.observer import EngineSnapshot, EngineSummary, Observer, Observers
 from arriero.engine.open_requests import OpenRequests
 from arriero.engine.options import EngineOptions, check_options, door_limits, num_running
+from arriero.engine.overdue import OverdueWatch
 from arriero.engine.placement import Dedicated, Placement, Shared, run_dedicated, run_shared
 from arriero.engine.step_control import build_control, build_interrupter
 from arriero.kv.reuse import CachePicture
@@ -107,13 +108,15 @@ class Engine:
             )
             raise ConfigError(message)
         actor = self._build(num_preloaded)
-        run = _Run(actor)
+        run = _Run(actor, OverdueWatch(self._interrupter, self._clock) if self._options.adapts_threads else None)
         match placement:
             case Dedicated(cpus):
                 run_dedicated(actor, self._clock, cpus, self._name, run.close)
             case Shared():
                 run.task = run_shared(actor, self._clock, self._name, run.close)
         self._run = run
+        if run.watch is not None:
+            run.watch.start(f"{self._name}-overdue")
 
     def shutdown(self) -> None:
         """Take no new work, finish what can be finished, then end; asking again does nothing."""
@@ -355,10 +358,13 @@ class Engine:
 class _Run:
     """One life of an actor."""
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, actor: Actor, watch: OverdueWatch | None) -> None:
         self.actor = actor
+        self.watch = watch
         self.closed: Future[EngineSummary] = Future()
         self.task: asyncio.Task[None] | None = None  # the loop keeps only weak references to its tasks
 
     def close(self, summary: EngineSummary) -> None:
+        if self.watch is not None:
+            self.watch.stop()
         self.closed.set_result(summary)

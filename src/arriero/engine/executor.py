@@ -15,7 +15,7 @@ from arriero.core.events import DropSequence, Event, Finished, KvOp, MoveSequenc
 from arriero.core.ids import SequenceId, TokenId
 from arriero.core.option_kinds import Threads
 from arriero.core.plan import BatchPlan, Failed, Interrupted, NoRoom, Row, Sampled, SequenceFailure, StepOutcome
-from arriero.engine.interrupter import Interrupter, InterruptibleCall
+from arriero.engine.interrupter import Interrupter, InterruptibleCall, Interruption
 from arriero.engine.step_control import AS_IT_IS, StepCall
 from arriero.sampling.sampler import SamplerPool
 
@@ -40,6 +40,7 @@ class ExecutorCounts:
     decode_calls: int = 0
     decode_failures: int = 0
     interrupted_calls: int = 0
+    overdue_calls: int = 0  # of these
     decode_ns: int = 0  # of the last `run`
     calls_of_step: int = 0  # of the last `run`
 
@@ -132,6 +133,9 @@ class Executor:
             logits = self._backend.decode(rows)
         except DecodeInterrupted:
             self.counts.interrupted_calls += 1
+            self.counts.overdue_calls += (
+                self._interrupter is not None and self._interrupter.last is Interruption.OVERDUE
+            )
             raise
         except DecodeError:
             self.counts.decode_failures += 1

@@ -53,7 +53,8 @@ class EngineTotals:
         prefix_hits: requests that started from tokens which they did not compute; resumed ones are not counted.
         cached_tokens: those tokens.
         moves: how often a running request changed its sequence id.
-        interrupted_calls: decode calls that a cancel has stopped.
+        interrupted_calls: decode calls that were stopped, by a cancel or since they were overdue.
+        overdue_calls: those that were overdue.
         thread_shifts: how often the most threads that may compute changed, or a change was tried in vain.
         recalibrations: how often the scheduler was told of other costs.
     """
@@ -78,6 +79,7 @@ class EngineTotals:
     cached_tokens: int = 0
     moves: int = 0
     interrupted_calls: int = 0
+    overdue_calls: int = 0
     thread_shifts: int = 0
     recalibrations: int = 0
 

@@ -1,7 +1,7 @@
 """StepControl: what is known of the step that runs, and how its decode call is made.
 
     begin    plan → prediction, threads, who could interrupt it; from now on others can see that it runs
-    end      what it took → the cost model and the thread advisor learn
+    end      what it took, or that it was broken off → the cost model and the thread advisor learn
     due      what the scheduler should hear
 
 Without a cost model, and with interrupts off, it only says when the last step ended.
@@ -17,7 +17,7 @@ from arriero.core.plan import BatchPlan, Interrupted, Sampled, StepOutcome
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.costmodel.change import CostChange
 from arriero.engine.cost_follower import CostFollower, says_something
-from arriero.engine.interrupter import Interrupter, InterruptibleCall
+from arriero.engine.interrupter import Interrupter, InterruptibleCall, Interruption
 from arriero.engine.options import EngineOptions
 from arriero.engine.thread_advisor import Advice, ThreadAdvisor, ThreadShift
 from arriero.engine.watchdog import Pulse, Work
@@ -28,7 +28,7 @@ class StepCall(NamedTuple):
 
     Attributes:
         threads: that compute; None: as they are.
-        interruptible: what a cancel may interrupt; None: nothing.
+        interruptible: what may be interrupted; None: nothing.
     """
 
     threads: Threads | None = None
@@ -141,6 +141,8 @@ class StepControl:
         """They were; what changes about the threads from now on."""
         self.pulse = Pulse(measured.ended_at)
         self._was_interrupted = isinstance(measured.outcome, Interrupted)
+        if self._was_interrupted and self.interrupter.last is Interruption.OVERDUE:
+            return self._broke_off(foreseen, measured)
         moved_kv, self._moved_kv = self._moved_kv, False
         if self._follower is None or foreseen.threads is None or moved_kv or not measured.is_plain:
             return None
@@ -177,10 +179,28 @@ class StepControl:
         return Foreseen(now, round(advice.host + advice.time), advice.threads, advice)
 
     def _interruptible(self, plan: BatchPlan, foreseen: Foreseen) -> InterruptibleCall | None:
-        if not self.interrupter.is_on:
+        patience = self._patience(foreseen)
+        if patience is None and not self.interrupter.is_on:
             return None
-        epochs = {row.request.request_id: row.request.epoch for row in plan.rows}
-        return InterruptibleCall(epochs, foreseen.began_at + (foreseen.predicted or 0), not self._was_interrupted)
+        began_at = foreseen.began_at
+        return InterruptibleCall(
+            {row.request.request_id: row.request.epoch for row in plan.rows},
+            ends_at=began_at + (foreseen.predicted or 0),
+            for_one=not self._was_interrupted,
+            overdue_at=None if patience is None else began_at + patience,
+        )
+
+    def _patience(self, foreseen: Foreseen) -> Time | None:
+        """A step that moved KV takes longer than predicted, and one in two is made to its end, whatever it takes."""
+        if self._advisor is None or foreseen.advice is None or self._moved_kv or self._was_interrupted:
+            return None
+        return self._advisor.patience(foreseen.advice, foreseen.began_at)
+
+    def _broke_off(self, foreseen: Foreseen, measured: Measured) -> ThreadShift | None:
+        self._moved_kv = False
+        assert self._advisor is not None, "who is not advised has patience"
+        assert foreseen.advice is not None, "who is not advised has patience"
+        return self._advisor.broke_off(foreseen.advice, measured.decode_us, measured.ended_at)
 
 
 def build_control(options: EngineOptions, interrupter: Interrupter) -> StepControl:

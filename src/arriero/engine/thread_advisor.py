@@ -13,6 +13,9 @@ free it takes what it always takes. So there is a ceiling, which moves:
     probe  ──quiet, three in a row──────▶ steady there; a slow one ends it, and the next one comes later
 
 Who returned too early yields again without a trial, and waits twice as long.
+
+One step that meets a neighbour can take a hundred times as long, which no later decision mends. So a step has a time by
+which it is broken off, as long as fewer threads could compute it; it is as good a reason for a trial as any sum.
 Nothing here reads a clock or computes: a step's rows go in, threads come out, and what the step took comes back.
 """
 
@@ -90,16 +93,29 @@ class _Trial:
     Attributes:
         ceiling: the one that was left.
         slowdown: of the steps under it.
+        is_bound: whether that is only a lower bound, since the step was broken off.
         steps: so far.
         took, time, before: microseconds of their decode calls: measured, predicted, and predicted under that ceiling.
     """
 
     ceiling: int
     slowdown: float
+    is_bound: bool = False
     steps: int = 0
     took: float = 0.0
     time: float = 0.0
     before: float = 0.0
+
+    @property
+    def own_slowdown(self) -> float:
+        """How many times as long as predicted its steps took."""
+        return self.took / self.time
+
+    def is_won(self, better: float) -> bool:
+        """Whether fewer threads are faster by this factor, or would be if the step had not been broken off."""
+        if self.before * self.slowdown > better * self.took:
+            return True
+        return self.is_bound and 2 * self.own_slowdown <= self.slowdown
 
 
 class ThreadAdvisor:
@@ -129,8 +145,13 @@ class ThreadAdvisor:
 
     @property
     def threads(self) -> Threads:
-        """What a plan can count on: the configured numbers, under the ceiling; a trial and a probe change nothing."""
-        return self._under(self._ceiling if self._trial is None else self._trial.ceiling)
+        """What a plan can count on: the configured numbers, under the ceiling; a probe changes nothing.
+
+        Nor does a trial, unless it follows a step that was broken off: then next to nothing speaks for as many threads
+        as before, and steps that were planned for them would take too long for certain.
+        """
+        trial = self._trial
+        return self._under(self._ceiling if trial is None or trial.is_bound else trial.ceiling)
 
     def choose(self, cost: CalibratedCost, rows: Sequence[AnyRow], now: Time, *, pool: int = 0) -> Advice:
         """Threads for a step of these rows, ascending by sequence id.
@@ -166,10 +187,27 @@ class ThreadAdvisor:
             self._begin_trial(advice.used, slowdown)
         return None
 
+    def patience(self, advice: Advice, now: Time) -> Time | None:
+        """How long a decode call that is made as advised may take before it is broken off; None: for ever."""
+        if advice.used == self._numbers[0] or not (advice.is_probe or self._pace.may_try(now)):
+            return None  # computing it again would gain nothing
+        return self._rules.grace + round(self._rules.overdue * advice.time)
+
+    def broke_off(self, advice: Advice, took: float, now: Time) -> ThreadShift | None:
+        """A call was made as advised and broken off after so many microseconds; what changes from now on."""
+        if advice.is_probe or self._trial is not None:
+            return self.observe(advice, took, now)
+        self._unrest.reset()
+        slowdown = took / advice.time
+        if self._pace.has_relapsed(now):
+            return self._move(ShiftCause.YIELDED, self._next_lower(advice.used), slowdown)
+        self._begin_trial(advice.used, slowdown, is_bound=True)
+        return None
+
     # ── the state machine ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin_trial(self, used: int, slowdown: float) -> None:
-        self._trial = _Trial(self._ceiling, slowdown)
+    def _begin_trial(self, used: int, slowdown: float, *, is_bound: bool = False) -> None:
+        self._trial = _Trial(self._ceiling, slowdown, is_bound)
         self._ceiling = self._next_lower(used)
 
     def _tried(self, trial: _Trial, advice: Advice, took: float, now: Time) -> ThreadShift | None:
@@ -181,16 +219,16 @@ class ThreadAdvisor:
             return None
         self._trial = None
         lower, self._ceiling = self._ceiling, trial.ceiling
-        slowdown = trial.took / trial.time
+        slowdown = trial.own_slowdown
         is_crowded = slowdown > self._rules.quiet and lower > self._numbers[0]
-        if trial.before * trial.slowdown > self._rules.better * trial.took:
+        if trial.is_won(self._rules.better):
             self._pace.yielded(now)
             shift = self._move(ShiftCause.YIELDED, lower, trial.slowdown)
             if is_crowded:
                 self._begin_trial(lower, slowdown)
             return shift
         if is_crowded:  # several cores are wanted, so one step down shows nothing yet
-            self._begin_trial(lower, trial.slowdown)
+            self._begin_trial(lower, trial.slowdown, is_bound=trial.is_bound)
             return None
         self._pace.tried_in_vain(now)
         return self._move(ShiftCause.IN_VAIN, self._ceiling, trial.slowdown)

@@ -22,6 +22,8 @@ class AdvisorRules:
         quiet: how many times as long as predicted a probe may take that has gone well.
         probe_steps: probes that have to go well, one after another.
         probe_first, probe_most: from the yielding to the first probe; between two of them, at most.
+        overdue: how many times as long as predicted a step may take before it is broken off.
+        grace: what it may take beyond that, so that a short step is not broken off for a moment's pause.
         relapse: a return that lasts no longer was none.
         vain_first, vain_most: after a trial in vain until the next one; at most.
     """
@@ -34,8 +36,10 @@ class AdvisorRules:
     better: float = 1.1
     quiet: float = 1.5
     probe_steps: int = 3
-    probe_first: Time = 1_000_000
+    probe_first: Time = 500_000
     probe_most: Time = 8_000_000
+    overdue: float = 4.0
+    grace: Time = 50_000
     relapse: Time = 4_000_000
     vain_first: Time = 5_000_000
     vain_most: Time = 60_000_000

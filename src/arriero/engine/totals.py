@@ -56,6 +56,7 @@ class Totals:
             decode_calls=executed.decode_calls,
             decode_failures=executed.decode_failures,
             interrupted_calls=executed.interrupted_calls,
+            overdue_calls=executed.overdue_calls,
         )
 
 

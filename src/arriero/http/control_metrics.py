@@ -32,4 +32,5 @@ def tell_control(tally: Tally, record: StepRecord, kind: str) -> None:
 def gauge_control(tally: Tally, totals: EngineTotals) -> None:
     """Show the engine's own counts."""
     tally.set("interrupted_calls", totals.interrupted_calls)
+    tally.set("overdue_calls", totals.overdue_calls)
     tally.set("recalibrations", totals.recalibrations)

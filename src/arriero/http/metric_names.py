@@ -126,7 +126,8 @@ NATIVE: Final = (
     Shown(C, "arriero_busy_slots", "busy_slots", "Running sequences, summed over steps with rows."),
     Shown(C, "arriero_prefill_call_seconds", "prefill_call_seconds", "Time of decode calls with prefill rows."),
     Shown(C, "arriero_decode_failures", "decode_failures", "Failed calls.", ("code",), (("decode_failed",),)),
-    Shown(C, "arriero_interrupted_calls", "interrupted_calls", "Calls of the model that a cancel stopped."),
+    Shown(C, "arriero_interrupted_calls", "interrupted_calls", "Calls of the model that were stopped early."),
+    Shown(C, "arriero_overdue_calls", "overdue_calls", "Those of them that were far over their prediction."),
     Shown(
         C, "arriero_steps_over_itl_target", "over_target", "Steps predicted over the target, by cause.", ("cause",),
         (OVER_TARGET,),

@@ -84,6 +84,7 @@ class EngineSummaryRow(_Row, frozen=True, kw_only=True, tag="engine_summary"):
     reused_tokens: int
     sequence_moves: int
     interrupted_calls: int = 0
+    overdue_calls: int = 0
     thread_shifts: int = 0
     cost_recalibrations: int = 0
     lookups_by_verdict: dict[str, int]

@@ -50,6 +50,7 @@ TOTALS: Final = MappingProxyType({
     "cached_tokens": "reused_tokens",
     "moves": "sequence_moves",
     "interrupted_calls": "interrupted_calls",
+    "overdue_calls": "overdue_calls",
     "thread_shifts": "thread_shifts",
     "recalibrations": "cost_recalibrations",
 })

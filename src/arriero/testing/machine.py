@@ -16,6 +16,7 @@ class Machine:
 
     Attributes:
         busy: cores that others use.
+        crowded: how many times as long a pass takes whose threads have to share a core.
         slowdown: how many times as long everything takes, whatever the threads, as beside somebody who uses the
             memory's bandwidth.
     """
@@ -23,6 +24,7 @@ class Machine:
     def __init__(self, cost: CalibratedCost, *, cores: int, noise: float = 0.0, seed: int = 1) -> None:
         """Start quiet; `noise` is the standard deviation of a step's logarithm."""
         self.busy = 0
+        self.crowded = CROWDED
         self.slowdown = 1.0
         self._cost = cost
         self._cores = cores
@@ -34,6 +36,6 @@ class Machine:
         total = 0.0
         for one in split(rows, self._cost.rules, pool=pool):
             number = threads.decode if one.rows == 1 else threads.prefill
-            crowded = CROWDED if number > self._cores - self.busy else 1.0
-            total += self._cost.passes[number].time(one) * crowded
+            crowding = self.crowded if number > self._cores - self.busy else 1.0
+            total += self._cost.passes[number].time(one) * crowding
         return max(1, round(total * self.slowdown * self._chance.lognormvariate(0.0, self._noise)))

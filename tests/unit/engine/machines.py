@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
+from arriero.backend.protocol import DecodeInterrupted
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
 from arriero.core.option_kinds import Threads
+from arriero.core.plan import Row
 from arriero.costmodel.calibrated import CalibratedCost, HostCosts, ValidRange
 from arriero.costmodel.passes import PassRules
 from arriero.costmodel.terms import PassCosts
 from arriero.engine.actor import Answer, Run, Wait
 from arriero.engine.engine import Engine
 from arriero.engine.inbox import AT_ONCE
+from arriero.engine.interrupter import Interrupter
 from arriero.engine.observer import Observer, StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import _perform, _resume
@@ -53,6 +56,32 @@ class SetThreads(Fault):
         self.told.append(threads)
 
 
+class OverdueCalls(Fault):
+    """Ends calls as the interrupter of an engine would, if they take too long.
+
+    Attributes:
+        took: what the next call will take; set before it.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.took = 0
+        self.interrupter: Interrupter | None = None
+        self._clock = clock
+
+    def before_decode(self, call: int, rows: Sequence[Row]) -> None:
+        del call, rows
+        assert self.interrupter is not None
+        overdue_at = self.interrupter.overdue_at
+        if overdue_at is None or self._clock() + self.took < overdue_at:
+            self._clock.advance(self.took)
+            return
+        self.took = overdue_at - self._clock()
+        self._clock.advance(self.took)
+        assert self.interrupter.end_overdue(self._clock())
+        message = "the decode call was interrupted"
+        raise DecodeInterrupted(message, code="interrupted")
+
+
 class TimedEngine:
     """An engine whose loop is driven by hand, and whose clock moves by what its steps take on a machine.
 
@@ -74,8 +103,10 @@ class TimedEngine:
         self.log = StepLog()
         self.threads = SetThreads()
         self.clock = ManualClock()
-        backend = FaultyBackend(SyntheticBackend(MEMORY), self.threads)
+        self._calls = OverdueCalls(self.clock)
+        backend = FaultyBackend(SyntheticBackend(MEMORY), self.threads, self._calls)
         self.engine = Engine(backend, options, observers=[self.log, *observers], clock=self.clock)
+        self._calls.interrupter = self.engine._interrupter
         self._machine = machine
         self._before = before
         self.actor = self.engine._build(0)
@@ -102,12 +133,12 @@ class TimedEngine:
                         self.engine.shutdown()
                     answer = actor.inbox.take()
                 case Run(plan, call):
-                    answer = _perform(actor, need)
                     self._computing = call.threads or self._computing
-                    took = self._machine.decode_time(plan.rows, self._computing, pool=plan.pool_cells)
+                    self._calls.took = self._machine.decode_time(plan.rows, self._computing, pool=plan.pool_cells)
+                    answer = _perform(actor, need)
                     num_tokens = sum(row.wants_logits for row in plan.rows)
-                    self.clock.advance(took + round(self._host.time(len(plan.rows), num_tokens)))
-                    actor.executor.counts.decode_ns = took * 1000
+                    self.clock.advance(round(self._host.time(len(plan.rows), num_tokens)))
+                    actor.executor.counts.decode_ns = self._calls.took * 1000
                 case _:
                     answer = _perform(actor, need)
         actor.close(0, actor.executor.close(), None)

@@ -6,7 +6,7 @@ import pytest
 
 from arriero.core.events import CancelById, CancelByToken, CancelEverything, CancelTarget, CancelWaiting
 from arriero.core.ids import Epoch, RequestId
-from arriero.engine.interrupter import Interrupter, InterruptibleCall
+from arriero.engine.interrupter import Interrupter, InterruptibleCall, Interruption
 
 CALL = InterruptibleCall({RequestId(1): Epoch(3), RequestId(2): Epoch(4)}, ends_at=1000, for_one=True)
 
@@ -81,6 +81,47 @@ def test_nothing_is_interrupted_between_two_calls() -> None:
     found.leave()
     assert not found.cancelled(CancelEverything(), 0)
     assert told == []
+
+
+# ── overdue ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LATE = CALL._replace(overdue_at=4000)
+
+
+@pytest.mark.parametrize(("now", "ends"), [(0, False), (3999, False), (4000, True), (9000, True)])
+def test_a_call_ends_when_it_is_overdue(now: int, ends: bool) -> None:  # noqa: FBT001 - a table
+    """Also where no cancel ends any."""
+    found, told = interrupter(None)
+    found.enter(LATE)
+    assert found.overdue_at == 4000
+    assert found.end_overdue(now) is ends
+    assert len(told) == ends
+    assert found.last is (Interruption.OVERDUE if ends else None)
+    found.enter(CALL)
+    assert found.last is None
+
+
+def test_a_call_that_may_take_whatever_it_takes_is_never_overdue() -> None:
+    found, told = interrupter()
+    assert not found.end_overdue(10**9)
+    found.enter(CALL)
+    assert found.overdue_at is None
+    assert not found.end_overdue(10**9)
+    found.leave()
+    assert not found.end_overdue(10**9)
+    assert told == []
+
+
+def test_a_call_ends_once_whoever_comes_first() -> None:
+    found, told = interrupter()
+    found.enter(LATE)
+    assert found.end_overdue(5000)
+    assert not found.cancelled(CancelEverything(), 5000)
+    found.enter(LATE)
+    assert found.cancelled(CancelEverything(), 5000)
+    assert not found.end_overdue(5000)
+    assert found.last is Interruption.CANCEL
+    assert told == ["interrupt"] * 2
 
 
 def test_a_call_cannot_be_left_while_it_is_being_interrupted() -> None:

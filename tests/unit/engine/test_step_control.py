@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from arriero.backend.synthetic import SyntheticBackend
 from arriero.core.errors import ConfigError
 from arriero.core.option_kinds import Threads
+from arriero.core.plan import Interrupted
 from arriero.costmodel.change import CostChange
 from arriero.engine.cost_follower import TELL
 from arriero.engine.engine import Engine
@@ -16,6 +18,7 @@ from arriero.engine.observer import StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Shared
 from arriero.engine.thread_advisor import ShiftCause
+from arriero.engine.thread_pace import ADVICE
 from arriero.record.journal import JournalLines
 from arriero.record.journal_reader import read_lines
 from arriero.record.lines import LineList
@@ -122,7 +125,7 @@ def test_beside_a_neighbour_fewer_threads_compute_and_later_all_again() -> None:
     machine = Machine(COST, cores=2, noise=0.02)
 
     def before(record: StepRecord) -> None:
-        machine.busy = 1 if 50 <= record.plan.step < 500 else 0
+        machine.busy = 1 if 50 <= record.plan.step < 300 else 0
 
     timed = TimedEngine(machine, ADAPTS, before=before)
     ask(timed)
@@ -130,13 +133,44 @@ def test_beside_a_neighbour_fewer_threads_compute_and_later_all_again() -> None:
     shifts = [record.shift.cause for record in records if record.shift is not None]
     assert shifts == [ShiftCause.YIELDED, ShiftCause.RETURNED]
     prefill = {record.plan.step: record.threads.prefill for record in records if record.threads is not None}
-    assert [prefill[step] for step in (40, 100, 450, 880)] == [2, 1, 1, 2]
+    assert [prefill[step] for step in (40, 100, 250, 880)] == [2, 1, 1, 2]
     assert timed.threads.told[-1].prefill == 2
     assert len(timed.threads.told) < 20, "told only what has changed"
     assert timed.log.records[-1].snapshot.totals.thread_shifts == 2
     cost = timed.actor.control.cost
     assert cost is not None
     assert cost.threads == BOTH
+
+
+def test_a_call_that_meets_a_neighbour_is_broken_off_and_nobody_waits_for_its_end() -> None:
+    """The very step during which the neighbour comes; the answers are what they are without one."""
+    machine = Machine(COST, cores=2, noise=0.02)
+    machine.crowded = 100.0
+
+    def before(record: StepRecord) -> None:
+        machine.busy = 1 if 50 <= record.plan.step < 300 else 0
+
+    sink = LineList()
+    options = replace(ADAPTS, itl_target_ms=40.0)
+    journal = Journal(sink, JournalLines(), SyntheticBackend(MEMORY).limits, options)
+    timed = TimedEngine(machine, options, before=before, observers=[journal])
+    ask(timed, budget=300)
+    records = timed.run(2000)
+    longest = max(record.ended_at - record.began_at for record in records)
+    assert longest < 4 * 40_000 + ADVICE.grace + 20_000, "a call that is made to its end takes a second and more"
+    broken_off = [record for record in records if isinstance(record.outcome, Interrupted)]
+    totals = timed.log.records[-1].snapshot.totals
+    assert 1 <= len(broken_off) == totals.overdue_calls == totals.interrupted_calls
+    first = records.index(broken_off[0])
+    assert records[first + 1].threads == Threads(1, 1)
+    alone = TimedEngine(Machine(COST, cores=2), OPTIONS)
+    ask(alone, budget=300)
+    alone.run(2000)
+    assert {each.request_id: each.tokens for each in timed.log.results} == {
+        each.request_id: each.tokens for each in alone.log.results
+    }
+    report = replay(read_lines(sink.lines), check=True)
+    assert report.steps == len(timed.log.records)
 
 
 def test_threads_stay_as_configured_unless_they_may_adapt() -> None:

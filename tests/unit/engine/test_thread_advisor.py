@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arriero.core.ids import Time
 from arriero.core.option_kinds import Threads
 from arriero.costmodel.calibrated import CalibratedCost
 from arriero.costmodel.passes import Stretch
@@ -35,12 +36,13 @@ class Run:
         self.machine = machine
         self.cost = cost
         self.advisor = ThreadAdvisor(cost.threads, tuple(cost.passes))
-        self.now = 0
-        self.shifts: list[tuple[int, ThreadShift]] = []
+        self.now: Time = 0
+        self.shifts: list[tuple[Time, ThreadShift]] = []
         self.used: list[int] = []
+        self.broken_off: list[Time] = []
         self._shapes = shapes
 
-    def steps(self, number: int) -> int:
+    def steps(self, number: int) -> Time:
         """So many of them; how long they took."""
         began = self.now
         for rows in islice(self._shapes, number):
@@ -59,12 +61,25 @@ class Run:
         return [shift.cause for _, shift in self.shifts]
 
     def _step(self, rows: Rows) -> None:
+        """As the engine does: broken off where patience ends, and then planned again and made to its end."""
+        if self._take(rows, may_break=True):
+            self._take(rows, may_break=False)
+
+    def _take(self, rows: Rows, *, may_break: bool) -> bool:
         advice = self.advisor.choose(self.cost, rows, self.now)
-        took = self.machine.decode_time(rows, advice.threads)
+        took: Time = self.machine.decode_time(rows, advice.threads)
+        patience = self.advisor.patience(advice, self.now) if may_break else None
+        is_broken_off = patience is not None and took > patience
+        observe = self.advisor.broke_off if is_broken_off else self.advisor.observe
+        if is_broken_off:
+            assert patience is not None
+            took = patience
+            self.broken_off.append(took)
         self.now += took + 200
         self.used.append(advice.used)
-        if (shift := self.advisor.observe(advice, took, self.now)) is not None:
+        if (shift := observe(advice, took, self.now)) is not None:
             self.shifts.append((self.now, shift))
+        return is_broken_off
 
 
 def run(
@@ -131,7 +146,7 @@ def test_a_quiet_machine_keeps_all_its_threads(seed: int) -> None:
 def test_a_slow_step_now_and_then_is_no_reason() -> None:
     steady = run(1, 2)
     for number in range(2000):
-        steady.machine.slowdown = 30.0 if number % 12 == 0 else 1.0
+        steady.machine.slowdown = 7.0 if number % 12 == 0 else 1.0
         steady.steps(1)
     assert steady.shifts == []
 
@@ -145,6 +160,77 @@ def test_unrest_is_a_sum_that_forgets() -> None:
     for _ in range(20):
         unrest.add(100, 100)
     assert unrest.slowdown == 1.0
+
+
+# ── steps that are broken off ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_step_that_meets_a_neighbour_is_broken_off_and_computed_by_fewer_threads() -> None:
+    """Made to its end it would take a hundred times as long."""
+    crowded = run(1, 2, shapes=[decode(4) + chunk_on(4, 60)])
+    crowded.machine.crowded = 100.0
+    crowded.steps(50)
+    usual = crowded.steps(1)
+    crowded.machine.busy = 1
+    assert crowded.steps(1) < 8 * usual + ADVICE.grace
+    assert len(crowded.broken_off) == 1
+    assert crowded.used[-1] == 1
+    assert crowded.advisor.threads == Threads(1, 1), "the next plan is made for one thread"
+    crowded.until(lambda: bool(crowded.shifts), within=SECOND)
+    assert crowded.causes == [ShiftCause.YIELDED]
+
+
+def test_patience_is_a_multiple_of_the_prediction_and_a_moment() -> None:
+    advisor, cost = ThreadAdvisor(Threads(2, 2), (1, 2)), scaling_cost(1, 2)
+    advice = advisor.choose(cost, chunk(200), 0)
+    assert advisor.patience(advice, 0) == ADVICE.grace + round(ADVICE.overdue * advice.time)
+
+
+def test_what_one_thread_computes_is_never_broken_off() -> None:
+    single = run(1)
+    single.machine.slowdown = 50.0
+    single.steps(50)
+    assert single.broken_off == []
+
+
+def test_a_pause_of_the_whole_machine_costs_half_a_second_of_fewer_threads() -> None:
+    paused = run(1, 2)
+    paused.steps(50)
+    paused.machine.slowdown = 100.0
+    paused._take(decode(4), may_break=True)
+    paused.machine.slowdown = 1.0
+    paused.until(lambda: paused.causes == [ShiftCause.YIELDED, ShiftCause.RETURNED], within=SECOND)
+    paused.steps(1000)
+    assert len(paused.shifts) == 2
+
+
+def test_a_machine_that_is_far_slower_whatever_the_threads_keeps_them() -> None:
+    slow = run(1, 2)
+    slow.machine.slowdown = 12.0
+    slow.until(lambda: slow.now > 60 * SECOND, within=61 * SECOND)
+    assert set(slow.causes) == {ShiftCause.IN_VAIN}
+    assert slow.advisor.ceiling == 2
+    assert 1 <= len(slow.broken_off) <= len(slow.shifts), "none is broken off while a trial would be in vain"
+
+
+def test_beside_others_that_also_slow_one_thread_it_still_yields() -> None:
+    """One thread at half its speed is no faster than four times the prediction of two, but that was only a bound."""
+    crowded = run(1, 2, shapes=[chunk(200)])
+    crowded.machine.crowded = 100.0
+    crowded.machine.busy = 1
+    crowded.machine.slowdown = 1.9
+    crowded.until(lambda: bool(crowded.shifts), within=5 * SECOND)
+    assert crowded.causes == [ShiftCause.YIELDED]
+
+
+def test_probes_beside_a_neighbour_are_broken_off() -> None:
+    crowded = run(1, 2)
+    crowded.machine.crowded = 100.0
+    crowded.machine.busy = 1
+    crowded.until(lambda: crowded.now > 30 * SECOND, within=31 * SECOND)
+    assert crowded.causes == [ShiftCause.YIELDED]
+    assert len(crowded.broken_off) >= 4
+    assert sum(crowded.broken_off) < 0.05 * crowded.now
 
 
 # ── a neighbour ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,8 +268,8 @@ def test_probes_are_few_and_short_while_the_neighbour_stays() -> None:
     before = len(crowded.used)
     crowded.until(lambda: crowded.now > 60 * SECOND, within=61 * SECOND)
     used = crowded.used[before:]
-    # 1, 2, 4 s, then every 8 s
-    assert 6 <= used.count(2) <= 12
+    # 0.5, 1, 2, 4 s, then every 8 s
+    assert 7 <= used.count(2) <= 12
     assert used.count(2) < 0.01 * len(used)
     assert crowded.causes == [ShiftCause.YIELDED]
 
