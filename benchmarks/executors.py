@@ -4,10 +4,14 @@
 
 END-TO-END: whole processes, a fresh one for each run. Every round runs the worker twice and llama-bench once, in an
 order drawn by chance; the worker against itself is the noise floor that the two are held against.
+
+Where glibc's malloc puts llama.cpp's buffers depends on what the process allocated before, and moves a prompt's rate by
+up to a fifth; `--same-layout` has both programs map each large buffer by itself, wherever it comes in their lives.
 """
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,6 +32,9 @@ from arriero.record.cpu_lab.matrix import MatrixCase
 SETTINGS = Settings(mmap=True, cpu_only=True, flash_attention="auto")
 TIMEOUT_S = 120.0
 SEED = 8081
+SAME_LAYOUT = "glibc.malloc.mmap_threshold=131072"
+"""A threshold that is given does not grow with the blocks that are freed, as glibc's own does."""
+
 WARM_ROUNDS = 1
 KEYS = ((1, 128), (1, 512), (2, 128), (2, 512))
 """Threads and prompt tokens of the baseline."""
@@ -110,6 +117,7 @@ def main() -> int:
     parser.add_argument("--llama-bench", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--same-layout", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if (busy := refuse_busy_machine()) is not None:
@@ -124,6 +132,8 @@ def main() -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure every key."""
+    if arguments.same_layout:
+        os.environ["GLIBC_TUNABLES"] = SAME_LAYOUT  # of the processes that are started
     worker = InProcess(settings=SETTINGS, library={})
     program = find_llama_bench(arguments.llama_bench, SETTINGS)
     sides: dict[str, Executor] = {"worker": worker, "again": worker, "program": program}

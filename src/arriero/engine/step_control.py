@@ -191,10 +191,10 @@ class StepControl:
         )
 
     def _patience(self, foreseen: Foreseen) -> Time | None:
-        """A step that moved KV takes longer than predicted, and one in two is made to its end, whatever it takes."""
-        if self._advisor is None or foreseen.advice is None or self._moved_kv or self._was_interrupted:
+        """Of two calls in a row one is made to its end, whatever it takes."""
+        if self._advisor is None or foreseen.advice is None or self._was_interrupted:
             return None
-        return self._advisor.patience(foreseen.advice, foreseen.began_at)
+        return self._advisor.patience(foreseen.advice, foreseen.began_at, moves_kv=self._moved_kv)
 
     def _broke_off(self, foreseen: Foreseen, measured: Measured) -> ThreadShift | None:
         self._moved_kv = False

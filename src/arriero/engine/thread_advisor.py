@@ -187,11 +187,12 @@ class ThreadAdvisor:
             self._begin_trial(advice.used, slowdown)
         return None
 
-    def patience(self, advice: Advice, now: Time) -> Time | None:
-        """How long a decode call that is made as advised may take before it is broken off; None: for ever."""
+    def patience(self, advice: Advice, now: Time, *, moves_kv: bool = False) -> Time | None:
+        """How long a step that is made as advised may take before it is broken off; None: for ever."""
         if advice.used == self._numbers[0] or not (advice.is_probe or self._pace.may_try(now)):
             return None  # computing it again would gain nothing
-        return self._rules.grace + round(self._rules.overdue * advice.time)
+        extra = self._rules.moving if moves_kv else 0
+        return self._rules.grace + extra + round(self._rules.overdue * advice.time)
 
     def broke_off(self, advice: Advice, took: float, now: Time) -> ThreadShift | None:
         """A call was made as advised and broken off after so many microseconds; what changes from now on."""

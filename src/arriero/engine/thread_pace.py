@@ -24,6 +24,7 @@ class AdvisorRules:
         probe_first, probe_most: from the yielding to the first probe; between two of them, at most.
         overdue: how many times as long as predicted a step may take before it is broken off.
         grace: what it may take beyond that, so that a short step is not broken off for a moment's pause.
+        moving: what it may take beyond that if it moves KV, which nothing predicts.
         relapse: a return that lasts no longer was none.
         vain_first, vain_most: after a trial in vain until the next one; at most.
     """
@@ -40,6 +41,7 @@ class AdvisorRules:
     probe_most: Time = 8_000_000
     overdue: float = 4.0
     grace: Time = 50_000
+    moving: Time = 500_000
     relapse: Time = 4_000_000
     vain_first: Time = 5_000_000
     vain_most: Time = 60_000_000

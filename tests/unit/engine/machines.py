@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from arriero.backend.protocol import DecodeInterrupted
 from arriero.backend.synthetic import SyntheticBackend, SyntheticOptions
+from arriero.core.ids import Time
 from arriero.core.option_kinds import Threads
 from arriero.core.plan import Row
 from arriero.costmodel.calibrated import CalibratedCost, HostCosts, ValidRange
@@ -64,7 +65,7 @@ class OverdueCalls(Fault):
     """
 
     def __init__(self, clock: ManualClock) -> None:
-        self.took = 0
+        self.took: Time = 0
         self.interrupter: Interrupter | None = None
         self._clock = clock
 
@@ -138,7 +139,7 @@ class TimedEngine:
                     answer = _perform(actor, need)
                     num_tokens = sum(row.wants_logits for row in plan.rows)
                     self.clock.advance(round(self._host.time(len(plan.rows), num_tokens)))
-                    actor.executor.counts.decode_ns = self._calls.took * 1000
+                    actor.executor.counts.decode_ns = round(self._calls.took * 1000)
                 case _:
                     answer = _perform(actor, need)
         actor.close(0, actor.executor.close(), None)

@@ -8,15 +8,19 @@ import pytest
 
 from arriero.backend.synthetic import SyntheticBackend
 from arriero.core.errors import ConfigError
+from arriero.core.events import CopySequence
+from arriero.core.ids import SequenceId, Time
 from arriero.core.option_kinds import Threads
 from arriero.core.plan import Interrupted
 from arriero.costmodel.change import CostChange
 from arriero.engine.cost_follower import TELL
 from arriero.engine.engine import Engine
+from arriero.engine.interrupter import Interrupter
 from arriero.engine.journal import Journal
 from arriero.engine.observer import StepRecord
 from arriero.engine.options import EngineOptions
 from arriero.engine.placement import Dedicated, Shared
+from arriero.engine.step_control import Measured, build_control
 from arriero.engine.thread_advisor import ShiftCause
 from arriero.engine.thread_pace import ADVICE
 from arriero.record.journal import JournalLines
@@ -171,6 +175,33 @@ def test_a_call_that_meets_a_neighbour_is_broken_off_and_nobody_waits_for_its_en
     }
     report = replay(read_lines(sink.lines), check=True)
     assert report.steps == len(timed.log.records)
+
+
+def test_a_step_that_moves_kv_has_more_patience_and_the_one_after_a_broken_one_has_no_end() -> None:
+    timed = TimedEngine(Machine(COST, cores=2), ADAPTS)
+    ask(timed)
+    record = timed.run(3)[1]
+    interrupter = Interrupter(lambda: None, None)
+    control = build_control(ADAPTS, interrupter)
+
+    def overdue_at() -> Time | None:
+        call, foreseen = control.begin(record.plan, 1000)
+        found = None if call.interruptible is None else call.interruptible.overdue_at
+        assert record.outcome is not None
+        control.end(foreseen, Measured(record.plan, record.outcome, 2000, 900, 1))
+        return found
+
+    usual = overdue_at()
+    assert usual is not None
+    control.see((CopySequence(SequenceId(0), SequenceId(1), 10),))
+    assert overdue_at() == usual + ADVICE.moving
+    assert overdue_at() == usual
+    call, foreseen = control.begin(record.plan, 1000)
+    assert call.interruptible is not None
+    interrupter.enter(call.interruptible)
+    assert interrupter.end_overdue(usual)
+    control.end(foreseen, Measured(record.plan, Interrupted(), usual, round(usual) - 1000, 1))
+    assert overdue_at() is None
 
 
 def test_threads_stay_as_configured_unless_they_may_adapt() -> None:

@@ -183,7 +183,9 @@ def test_a_step_that_meets_a_neighbour_is_broken_off_and_computed_by_fewer_threa
 def test_patience_is_a_multiple_of_the_prediction_and_a_moment() -> None:
     advisor, cost = ThreadAdvisor(Threads(2, 2), (1, 2)), scaling_cost(1, 2)
     advice = advisor.choose(cost, chunk(200), 0)
-    assert advisor.patience(advice, 0) == ADVICE.grace + round(ADVICE.overdue * advice.time)
+    usual = ADVICE.grace + round(ADVICE.overdue * advice.time)
+    assert advisor.patience(advice, 0) == usual
+    assert advisor.patience(advice, 0, moves_kv=True) == usual + ADVICE.moving
 
 
 def test_what_one_thread_computes_is_never_broken_off() -> None:
