@@ -15,6 +15,7 @@ from arriero.backend.interrupt import InterruptFlag
 from arriero.backend.library import Library
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.protocol import BackendLimits
+from arriero.backend.work_buffer import align_work_buffers
 from arriero.core.config import FlashAttention, KvType
 from arriero.core.errors import ConfigError
 from arriero.core.option_kinds import Threads
@@ -46,6 +47,7 @@ class ContextOptions:
         kv_type: how keys and values are stored.
         copy: how sequences are copied without `unified`.
         num_outputs: rows of logits in one decode call; None takes one for each sequence.
+        align_work: the CPU backend's work buffer begins at a page, in this context and all later ones of the process.
     """
 
     ctx_size: int = 4096
@@ -59,6 +61,7 @@ class ContextOptions:
     kv_type: KvType = KvType.F16
     copy: CopyChoice = CopyChoice.STATE
     num_outputs: int | None = None
+    align_work: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ def open_context(
     library = model.library
     max_sequences: int = library.short("llama_max_parallel_sequences")()
     check_options(options, max_sequences=max_sequences, trained_context=model.capabilities.trained_context)
+    if options.align_work:
+        align_work_buffers()
     structs = library.structs
     parameters = library.long("llama_context_default_params")()
     parameters.n_ctx = options.ctx_size

@@ -206,6 +206,7 @@ def context_options(config: ServeConfig) -> ContextOptions:
         unified=config.kv is KvLayout.UNIFIED,
         flash_attention=config.flash_attn,
         kv_type=config.kv_type,
+        align_work=config.align_work,
     )
 
 

@@ -132,6 +132,9 @@ class ServeConfig:
             unset="the cores available",
         ),
     ] = None
+    align_work: Annotated[
+        bool, Spec(MODEL, Switch(), "work buffers of the CPU backend begin at a page, so that prompts compute faster")
+    ] = True
     n_gpu_layers: Annotated[int, Spec(MODEL, Whole(-1), "layers computed on a GPU; -1 is all", unit="layers")] = 0
     reuse: Annotated[
         bool, Spec(REUSE, Switch(), "prompts start from what was computed before for the same beginning")

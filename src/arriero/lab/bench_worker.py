@@ -22,6 +22,7 @@ from arriero.backend.library import process_start, process_stop
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.vocabulary import LlamaVocabulary
+from arriero.backend.work_buffer import align_work_buffers
 from arriero.core.errors import ArrieroError, ConfigError
 from arriero.lab.machine.library_files import library_facts
 from arriero.lab.process import peak_rss_kib
@@ -62,6 +63,8 @@ def measure(options: WorkerOptions, clock: Clock = time.perf_counter_ns) -> Work
         ConfigError: the model cannot be read, or there is no such context.
         StepFailed: llama.cpp failed at a decode call.
     """
+    if options.align_work:
+        align_work_buffers()
     path = resolve_model(options.model)
     model = LlamaModel(path, mmap=options.mmap)
     try:

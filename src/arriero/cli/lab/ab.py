@@ -156,7 +156,7 @@ def _add_sides(parser: LineParser) -> None:
     says = (
         "settings of the bench worker, repeatable: model, threads, batch_threads, prompt_tokens, generated_tokens, "
         "depth, batch, micro_batch, kv (or kv_key, kv_value), flash_attention, mmap, repetitions, warmups, "
-        "greedy_tokens"
+        "align_work, greedy_tokens"
     )
     shared.add_argument("--both", metavar="K=V,K=V", action="append", default=[], help=says)
     shared.add_argument("--aa", action="store_true", help="B is A: how often does this machine tell equal sides apart")

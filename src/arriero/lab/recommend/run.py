@@ -165,6 +165,7 @@ def _measure(log: RunLog[RecommendRecord], plan: Plan, means: Means, planned: Se
             generated_tokens=plan.mix.generated_tokens,
             batch=BATCH,
             micro_batch=BATCH,
+            align_work=True,  # as a server has it
         )
         before, started_at = means.sample(), datetime.now(UTC).isoformat(timespec="milliseconds")
         found = means.worker(options)

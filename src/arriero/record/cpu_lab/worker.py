@@ -47,6 +47,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         mmap: map the file instead of reading it.
         repetitions: timed runs in this process.
         warmups: untimed runs before them, as llama-bench does: the prompt at depth 0, and one token.
+        align_work: work buffers begin at a page, as those of the engine do; llama-bench's lie where they come.
         greedy_tokens: also answer a fixed prompt greedily with so many tokens; 0 does not.
     """
 
@@ -64,6 +65,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     mmap: bool = True
     repetitions: Positive = 1
     warmups: Count = 1
+    align_work: bool = False
     greedy_tokens: Count = 0
 
 
