@@ -111,3 +111,13 @@ def test_a_worker_that_cannot_work_ends_with_one_line(tmp_path: Path) -> None:
     assert (done.return_code, done.stdout) == (2, "")
     assert "no such file" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_answers_abreast_are_timed_together_behind_the_same_depth(llama_process: None, short_path: Path) -> None:
+    del llama_process
+    found = measure(options(short_path, prompt_tokens=0, sequences=3, repetitions=2))
+    assert found.generated_tokens_per_s == pytest.approx(sum(12e9 / ns for ns in found.generation_ns) / 2)
+    alone = measure(options(short_path, prompt_tokens=0))
+    assert alone.kv_cache_bytes is not None
+    assert found.kv_cache_bytes is not None
+    assert found.kv_cache_bytes == pytest.approx(3 * alone.kv_cache_bytes, rel=0.02)  # told to 0.01 MiB

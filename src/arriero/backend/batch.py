@@ -74,6 +74,14 @@ class LlamaBatch:
         self.struct.n_tokens = total
         return Filled(total, len(logit_places))
 
+    def fill_abreast(self, token: TokenId, position: int, num_sequences: int) -> None:
+        """Put the same token at the same position of the first sequences, each with its logits."""
+        self._tokens[:num_sequences] = token
+        self._positions[:num_sequences] = position
+        self._sequences[:num_sequences] = np.arange(num_sequences)
+        self._wants_logits[:num_sequences] = 1
+        self.struct.n_tokens = num_sequences
+
 
 def _struct_over(kind: Any, **arrays: Any) -> Any:  # noqa: ANN401 - ctypes structures have no static types
     """A structure whose pointer fields lead into arrays; the arrays must outlive it."""

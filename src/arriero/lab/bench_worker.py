@@ -107,7 +107,11 @@ class Depth:
         self._state: NDArray[np.uint8] | None = None
 
     def reach(self, context: BenchContext) -> None:
-        """Leave nothing else in a context."""
+        """Leave nothing else in a context.
+
+        Raises:
+            ConfigError: it cannot stand before several sequences.
+        """
         context.clear()
         if not len(self._tokens):
             return
@@ -116,6 +120,10 @@ class Depth:
         context.clear()  # of a state that was refused
         context.prefill(self._tokens)
         self._state = context.save()
+        if context.num_sequences > 1:  # the others want it too
+            context.clear()
+            if not context.restore(self._state):
+                raise ConfigError("llama.cpp does not copy this model's memory; leave depth or sequences out")
 
 
 class Stand(NamedTuple):
@@ -131,7 +139,8 @@ class Stand(NamedTuple):
         """Time the prompt, or the answer, in a context just large enough for it and the depth before it."""
         options = self.options
         number = options.prompt_tokens if is_prompt else options.generated_tokens
-        context = BenchContext(self.model, _context_options(options, options.depth + number))
+        sequences = 1 if is_prompt else options.sequences
+        context = BenchContext(self.model, _context_options(options, options.depth + number, sequences))
         try:
             act = context.prefill if is_prompt else context.generate
             for _ in range(options.warmups):
@@ -161,9 +170,10 @@ def _greedy(model: LlamaModel, options: WorkerOptions, vocabulary: LlamaVocabula
     return Greedy(tuple(tokens), text)
 
 
-def _context_options(options: WorkerOptions, num_cells: int) -> BenchOptions:
+def _context_options(options: WorkerOptions, cells_each: int, sequences: int = 1) -> BenchOptions:
     return BenchOptions(
-        num_cells=num_cells,
+        num_cells=cells_each * sequences,
+        sequences=sequences,
         batch=options.batch,
         micro_batch=options.micro_batch,
         threads=options.threads,
@@ -190,7 +200,7 @@ def _result(
         reasons["peak_rss_kib"] = "the kernel keeps no VmHWM here"
     return WorkerResult(
         prompt_tokens_per_s=mean_rate(options.prompt_tokens, prompt),
-        generated_tokens_per_s=mean_rate(options.generated_tokens, answer),
+        generated_tokens_per_s=mean_rate(options.generated_tokens * options.sequences, answer),
         prompt_ns=prompt.ns if prompt is not None else (),
         generation_ns=answer.ns if answer is not None else (),
         kv_cache_bytes=max(known, default=None),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT: Final = f"{ROOT}/lab/recommend"
 JSON_FILE: Final = "recommendation.json"
-MIX: Final = "512:128"
+MIX: Final = "512:128:4"
 SCREENING: Final = 3
 CONFIRMING: Final = 12
 
@@ -44,7 +44,7 @@ class _Size(NamedTuple):
 
 
 _WHOLE: Final = _Size(MIX, f"{SCREENING}", f"{CONFIRMING}")
-_QUICK: Final = _Size("64:16", "1", "2")
+_QUICK: Final = _Size("64:16:2", "1", "2")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -141,7 +141,7 @@ def _manifest(plan: "Plan", machine: dict[str, str]) -> "dict[str, JsonValue]":
         "files": [[file.name, file.sha256, file.refused] for file in plan.files],
         "counts": list(plan.counts),
         "present": plan.present.words,
-        "mix": [plan.mix.prompt_tokens, plan.mix.generated_tokens],
+        "mix": [plan.mix.prompt_tokens, plan.mix.generated_tokens, plan.mix.requests],
         "rounds": [plan.num_screening, plan.num_confirming],
         "machine": dict(machine),
     }
@@ -206,11 +206,11 @@ def _counts(flags: Namespace, cores: int) -> tuple[int, ...]:
 def _mix(text: str) -> "Mix":
     from arriero.record.cpu_lab.recommendation import Mix
 
-    prompt, colon, generated = text.partition(":")
-    if not colon:
-        raise ConfigError(f"--mix {text}: give prompt tokens and generated ones, such as {MIX}")
-    tokens = [flag_value("--mix", each, Whole(1)) for each in (prompt, generated)]
-    return Mix(prompt_tokens=tokens[0], generated_tokens=tokens[1])
+    words = text.split(":")
+    if len(words) not in (2, 3):
+        raise ConfigError(f"--mix {text}: give prompt tokens, generated ones and requests at once, such as {MIX}")
+    prompt, generated, *at_once = (flag_value("--mix", each, Whole(1)) for each in words)
+    return Mix(prompt_tokens=prompt, generated_tokens=generated, requests=at_once[0] if at_once else 1)
 
 
 def _parser() -> LineParser:
@@ -229,8 +229,8 @@ def _parser() -> LineParser:
     parser.add_argument("--quality", metavar="FILE", help="the file of `lab quality` that speaks of these files")
     says = "kl=X, perplexity=X, agreement=X or none; repeatable (default: perplexity=1.02)"
     parser.add_argument("--quality-bound", metavar="BOUND", action="append", help=says)
-    says = f"prompt and generated tokens of the request whose seconds count (default: {MIX})"
-    parser.add_argument("--mix", metavar="P:N", help=says)
+    says = f"prompt and generated tokens of the request whose seconds count, and how many at once (default: {MIX})"
+    parser.add_argument("--mix", metavar="P:N[:C]", help=says)
     says = "numbers of threads, such as 1,2 (default: powers of two, all cores)"
     parser.add_argument("--threads", metavar="LIST", help=says)
     parser.add_argument("--screening", metavar="N", help=f"rounds that pick candidates (default: {SCREENING})")

@@ -163,6 +163,7 @@ def _measure(log: RunLog[RecommendRecord], plan: Plan, means: Means, planned: Se
             batch_threads=setting.counts.prefill,
             prompt_tokens=plan.mix.prompt_tokens,
             generated_tokens=plan.mix.generated_tokens,
+            sequences=plan.mix.requests,
             batch=BATCH,
             micro_batch=BATCH,
             align_work=True,  # as a server has it
@@ -199,7 +200,7 @@ def _record(
 
 
 def _questions(plan: Plan, screened: Sequence[Screened]) -> _Questions:
-    best = {file.name: best_counts(screened, file.name, plan.present) for file in plan.considered}
+    best = {file.name: best_counts(screened, file.name, plan.present, plan.mix) for file in plan.considered}
     seconds = {name: expected_seconds(screened, name, counts, plan.mix) for name, counts in best.items()}
     known = {name: value for name, value in seconds.items() if value is not None}
     present = plan.present_file.name

@@ -32,13 +32,21 @@ def screen(
     )
 
 
-def best_counts(screened: Iterable[Screened], file: str, present: Counts) -> Counts:
-    """The numbers with the highest median rates; the present ones where nothing was measured, or at a tie."""
+def best_counts(screened: Iterable[Screened], file: str, present: Counts, mix: Mix) -> Counts:
+    """The numbers with the highest median rates; the present ones where nothing was measured, or at a tie.
+
+    Steps of several requests have several rows, so both phases are computed with the second number then: there is one
+    question instead of two.
+    """
     own = [each for each in screened if each.file == file]
     prefill = {each.threads: each.prefill.median for each in own if each.prefill is not None}
     decode = {each.threads: each.decode.median for each in own if each.decode is not None}
     if not prefill or not decode:
         return present
+    if mix.requests > 1:
+        both = {threads: mix.seconds(prefill[threads], decode[threads]) for threads in prefill if threads in decode}
+        best = min(both, key=lambda threads: (both[threads], threads != present.prefill, threads))
+        return Counts(decode=best, prefill=best)
     return Counts(
         decode=max(decode, key=lambda threads: (decode[threads], threads == present.decode, -threads)),
         prefill=max(prefill, key=lambda threads: (prefill[threads], threads == present.prefill, -threads)),
@@ -48,7 +56,8 @@ def best_counts(screened: Iterable[Screened], file: str, present: Counts) -> Cou
 def expected_seconds(screened: Iterable[Screened], file: str, counts: Counts, mix: Mix) -> float | None:
     """What the objective would be with a pair of numbers; None where one of them was not measured."""
     by_threads = {each.threads: each for each in screened if each.file == file}
-    one, many = by_threads.get(counts.decode), by_threads.get(counts.prefill)
+    many = by_threads.get(counts.prefill)
+    one = many if mix.requests > 1 else by_threads.get(counts.decode)
     if one is None or many is None or one.decode is None or many.prefill is None:
         return None
     return mix.seconds(many.prefill.median, one.decode.median)

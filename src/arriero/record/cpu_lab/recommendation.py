@@ -20,19 +20,26 @@ SCHEMA: Final = "arriero-recommendation-v1"
 
 
 class Mix(BenchPart, frozen=True, kw_only=True):
-    """The request that the objective is about: its seconds are prompt / prefill rate + generated / decode rate."""
+    """The request that the objective is about: its seconds are prompt / prefill rate + generated / decode rate.
+
+    Attributes:
+        prompt_tokens, generated_tokens: of it.
+        requests: that generate at once; the decode rate is that of all of them together.
+    """
 
     prompt_tokens: Positive
     generated_tokens: Positive
+    requests: Positive = 1
 
     def seconds(self, prefill: float, decode: float) -> float:
-        """How long such a request computes, alone; rates in tokens/s."""
+        """How long the machine computes for one such request; rates in tokens/s."""
         return self.prompt_tokens / prefill + self.generated_tokens / decode
 
     @property
     def words(self) -> str:
         """For a person."""
-        return f"{self.prompt_tokens} prompt tokens and {self.generated_tokens} generated ones"
+        at_once = f", {self.requests} at once" if self.requests > 1 else ""
+        return f"{self.prompt_tokens} prompt tokens and {self.generated_tokens} generated ones{at_once}"
 
 
 class Counts(BenchPart, frozen=True, kw_only=True):

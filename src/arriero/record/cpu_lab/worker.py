@@ -37,7 +37,8 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         threads: for micro-batches of one token.
         batch_threads: for all others; null takes `threads`.
         prompt_tokens: of the timed prompt; 0 leaves it out.
-        generated_tokens: timed one by one; 0 leaves them out.
+        generated_tokens: of each answer, timed one by one; 0 leaves them out.
+        sequences: answers that are generated abreast, one token of each in a decode call.
         depth: tokens in KV before the timed ones begin, not timed.
         batch: tokens handed over by one decode call.
         micro_batch: tokens computed together.
@@ -56,6 +57,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     batch_threads: Positive | None = None
     prompt_tokens: Count = 512
     generated_tokens: Count = 128
+    sequences: Positive = 1
     depth: Count = 0
     batch: Positive = 2048
     micro_batch: Positive = 512
@@ -95,7 +97,7 @@ class WorkerResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         schema: of this object.
         prompt_tokens_per_s: mean over the repetitions of tokens per second.
-        generated_tokens_per_s: same.
+        generated_tokens_per_s: same, of all sequences together.
         prompt_ns: of each repetition, monotonic clock.
         generation_ns: same.
         kv_cache_bytes: of the larger of the two contexts, as llama.cpp prints it (to 0.01 MiB).

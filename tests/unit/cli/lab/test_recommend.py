@@ -44,7 +44,8 @@ def test_the_command_for_quality_can_be_typed() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--mix", "512"], "--mix 512: give prompt tokens and generated ones, such as 512:128"),
+        (["--mix", "512"], "--mix 512: give prompt tokens, generated ones and requests at once, such as 512:128:4"),
+        (["--mix", "512:128:0"], "--mix 0: too low"),
         (["--mix", "512:0"], "--mix 0: too low"),
         (["--threads", "0"], "--threads 0: "),
         (["--rounds", "none"], "--rounds none: not a whole number"),
