@@ -17,7 +17,7 @@ from arriero.record.provenance import portable_command
 OUTPUT_FLAGS: Final = frozenset({"-o", "--out", "--output", "--output-file"})
 """A file behind one of these is written by the command, and so is no part of what the variant is."""
 
-READ_BY_LLAMA: Final = ("OMP_", "GOMP_", "KMP_", "GGML_", "LLAMA_")
+READ_BY_LLAMA: Final = ("OMP_", "GOMP_", "KMP_", "GGML_", "LLAMA_", "GLIBC_TUNABLES", "MALLOC_", "LD_PRELOAD")
 """How the names of such variables begin."""
 
 _PIECE: Final = 1 << 20
