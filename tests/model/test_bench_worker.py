@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from arriero.backend.bench_context import BenchContext, BenchOptions
 from arriero.backend.llama_model import LlamaModel
 from arriero.core.choices import FlashAttention
 from arriero.core.errors import ConfigError
-from arriero.lab.bench_worker import measure
+from arriero.lab.bench_worker import Depth, measure
 from arriero.lab.matrix.executors import Settings
 from arriero.lab.matrix.in_process import InProcess
 from arriero.lab.process import run_process
@@ -120,4 +121,20 @@ def test_answers_abreast_are_timed_together_behind_the_same_depth(llama_process:
     alone = measure(options(short_path, prompt_tokens=0))
     assert alone.kv_cache_bytes is not None
     assert found.kv_cache_bytes is not None
+    assert _depths(short_path) == [19, 19, 19]
     assert found.kv_cache_bytes == pytest.approx(3 * alone.kv_cache_bytes, rel=0.02)  # told to 0.01 MiB
+
+
+def _depths(path: Path) -> list[int]:
+    """The last positions of three sequences, each behind a depth of 20."""
+    model = LlamaModel(path)
+    context = BenchContext(
+        model, BenchOptions(num_cells=768, batch=32, micro_batch=32, threads=1, batch_threads=1, sequences=3)
+    )
+    try:
+        Depth(np.arange(100, 120, dtype=np.int32)).reach(context)
+        last = model.library.short("llama_memory_seq_pos_max")
+        return [last(context._memory, sequence) for sequence in range(3)]
+    finally:
+        context.close()
+        model.close()

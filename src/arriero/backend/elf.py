@@ -49,7 +49,7 @@ class ElfImports:
         try:
             ident, _, machine, _, _, at, _, _, _, size, number = _HEADER.unpack_from(data)
             segments = [_SEGMENT.unpack_from(data, at + size * each) for each in range(number)]
-        except struct.error:
+        except (struct.error, OverflowError):
             raise DataError("not an ELF file, or cut off") from None
         if not ident.startswith(_IDENT):
             raise DataError("not a 64-bit little-endian ELF file")
@@ -105,5 +105,5 @@ class ElfImports:
     def _unpack(self, form: struct.Struct, at: int) -> tuple[int, ...]:
         try:
             return form.unpack_from(self._data, at)
-        except struct.error:
+        except (struct.error, OverflowError):  # the latter: a place beyond what Python can count as an index
             raise DataError("an ELF file that is cut off") from None

@@ -159,7 +159,7 @@ class Actor:
             yield from self._settle(plan.events)
             foreseen, outcome, committed_at = Foreseen(began_at), None, None
             if plan.rows:
-                call, foreseen = self.control.begin(plan, began_at)
+                call, foreseen = self.control.begin(plan, began_at, self._clock())
                 answer = yield Run(plan, call)
                 assert answer is not None, "Run is answered with an outcome"
                 assert not isinstance(answer, list | dict), "Run is answered with an outcome"

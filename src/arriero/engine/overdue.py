@@ -5,7 +5,7 @@ milliseconds and next to none is overdue, so nobody is woken for a step: the wat
 until that one is overdue or for a short while, whichever comes first, and looks again. When no call can be overdue it
 sleeps until one begins.
 
-    asleep ──a call begins──▶ looks ──no call for a while──▶ asleep
+    asleep ──a call begins──▶ looks ──no call──▶ asleep
                                │ over its time
                                ▼
                      `Interrupter.end_overdue`

@@ -128,14 +128,14 @@ class StepControl:
         if self._follower is not None and not self._moved_kv:
             self._moved_kv = not says_something(events)
 
-    def begin(self, plan: BatchPlan, now: Time) -> tuple[StepCall, Foreseen]:
-        """The rows of a plan are about to be computed."""
-        foreseen = self._foresee(plan, now)
+    def begin(self, plan: BatchPlan, began_at: Time, now: Time) -> tuple[StepCall, Foreseen]:
+        """The rows of a plan are about to be computed; its step began earlier, with messages and what they told."""
+        foreseen = self._foresee(plan, began_at)
         shape = plan.shape
         self.pulse = Pulse(
             self.pulse.at, work=Work(plan.step, shape.decode_rows, shape.prefill_rows, foreseen.predicted)
         )
-        return StepCall(foreseen.threads, self._interruptible(plan, foreseen)), foreseen
+        return StepCall(foreseen.threads, self._interruptible(plan, foreseen, now)), foreseen
 
     def end(self, foreseen: Foreseen, measured: Measured) -> ThreadShift | None:
         """They were; what changes about the threads from now on."""
@@ -178,16 +178,15 @@ class StepControl:
         advice = self._advisor.choose(cost, plan.rows, now, pool=plan.pool_cells)
         return Foreseen(now, round(advice.host + advice.time), advice.threads, advice)
 
-    def _interruptible(self, plan: BatchPlan, foreseen: Foreseen) -> InterruptibleCall | None:
+    def _interruptible(self, plan: BatchPlan, foreseen: Foreseen, now: Time) -> InterruptibleCall | None:
         patience = self._patience(foreseen)
         if patience is None and not self.interrupter.is_on:
             return None
-        began_at = foreseen.began_at
         return InterruptibleCall(
             {row.request.request_id: row.request.epoch for row in plan.rows},
-            ends_at=began_at + (foreseen.predicted or 0),
+            ends_at=foreseen.began_at + (foreseen.predicted or 0),
             for_one=not self._was_interrupted,
-            overdue_at=None if patience is None else began_at + patience,
+            overdue_at=None if patience is None else now + patience,
         )
 
     def _patience(self, foreseen: Foreseen) -> Time | None:

@@ -148,7 +148,8 @@ class ThreadAdvisor:
         """What a plan can count on: the configured numbers, under the ceiling; a probe changes nothing.
 
         Nor does a trial, unless it follows a step that was broken off: then next to nothing speaks for as many threads
-        as before, and steps that were planned for them would take too long for certain.
+        as before, and steps that were planned for them would take too long for certain. Where such a trial goes on to
+        the next lower number, so do plans.
         """
         trial = self._trial
         return self._under(self._ceiling if trial is None or trial.is_bound else trial.ceiling)
@@ -188,9 +189,9 @@ class ThreadAdvisor:
         return None
 
     def patience(self, advice: Advice, now: Time, *, moves_kv: bool = False) -> Time | None:
-        """How long a step that is made as advised may take before it is broken off; None: for ever."""
-        if advice.used == self._numbers[0] or not (advice.is_probe or self._pace.may_try(now)):
-            return None  # computing it again would gain nothing
+        """How long a call that is made as advised may take before it is broken off; None: for ever."""
+        if advice.time <= 0 or advice.used == self._numbers[0] or not (advice.is_probe or self._pace.may_try(now)):
+            return None  # nothing is predicted, or computing it again would gain nothing
         extra = self._rules.moving if moves_kv else 0
         return self._rules.grace + extra + round(self._rules.overdue * advice.time)
 

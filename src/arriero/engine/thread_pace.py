@@ -24,7 +24,7 @@ class AdvisorRules:
         probe_first, probe_most: from the yielding to the first probe; between two of them, at most.
         overdue: how many times as long as predicted a step may take before it is broken off.
         grace: what it may take beyond that, so that a short step is not broken off for a moment's pause.
-        moving: what it may take beyond that if it moves KV, which nothing predicts.
+        moving: what it may take beyond that if KV moves, which nothing predicts and llama.cpp may leave to the call.
         relapse: a return that lasts no longer was none.
         vain_first, vain_most: after a trial in vain until the next one; at most.
     """

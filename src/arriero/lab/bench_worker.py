@@ -22,7 +22,7 @@ from arriero.backend.library import process_start, process_stop
 from arriero.backend.llama_model import LlamaModel
 from arriero.backend.models import resolve_model
 from arriero.backend.vocabulary import LlamaVocabulary
-from arriero.backend.work_buffer import align_work_buffers
+from arriero.backend.work_buffer import Alignment, align_work_buffers
 from arriero.core.errors import ArrieroError, ConfigError
 from arriero.lab.machine.library_files import library_facts
 from arriero.lab.process import peak_rss_kib
@@ -60,14 +60,14 @@ def measure(options: WorkerOptions, clock: Clock = time.perf_counter_ns) -> Work
     """Load the model, measure both phases, and answer the fixed prompt if asked.
 
     Raises:
-        ConfigError: the model cannot be read, or there is no such context.
+        ConfigError: the model cannot be read, there is no such context, or work buffers cannot be aligned.
         StepFailed: llama.cpp failed at a decode call.
     """
-    if options.align_work:
-        align_work_buffers()
     path = resolve_model(options.model)
     model = LlamaModel(path, mmap=options.mmap)
     try:
+        if options.align_work and align_work_buffers() is not Alignment.ALIGNED:
+            raise ConfigError("align_work: cannot be had here; leave it out")
         vocabulary = LlamaVocabulary(model)
         draw = TokenSource(vocabulary)
         stand = Stand(model, options, draw, Depth(draw.take(options.depth)), clock)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arriero.backend.elf import ElfImports
@@ -59,6 +59,7 @@ def test_what_is_no_such_library_is_refused(data: bytes) -> None:
 
 
 @given(st.binary(max_size=400))
+@example(bytes(26) + b"\xff" * 100)
 def test_rubbish_behind_the_right_first_bytes_is_refused_or_read(rubbish: bytes) -> None:
     with contextlib.suppress(DataError):
         ElfImports(b"\x7fELF\x02\x01" + rubbish).slots("f")

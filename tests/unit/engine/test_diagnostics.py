@@ -200,7 +200,7 @@ def test_without_observers_each_step_reads_the_clock_equally_often_and_no_line_a
 ) -> None:
     reads = [busy_reads((), budget) for budget in (10, 20, 40)]
     each_step = (reads[1] - reads[0]) / 10
-    assert each_step == (reads[2] - reads[1]) / 20 == 3  # begin, commit, end
+    assert each_step == (reads[2] - reads[1]) / 20 == 4  # begin, call, commit, end
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
 

@@ -185,7 +185,7 @@ def test_a_step_that_moves_kv_has_more_patience_and_the_one_after_a_broken_one_h
     control = build_control(ADAPTS, interrupter)
 
     def overdue_at() -> Time | None:
-        call, foreseen = control.begin(record.plan, 1000)
+        call, foreseen = control.begin(record.plan, 1000, 201_000)  # a burst of messages was applied before
         found = None if call.interruptible is None else call.interruptible.overdue_at
         assert record.outcome is not None
         control.end(foreseen, Measured(record.plan, record.outcome, 2000, 900, 1))
@@ -193,10 +193,11 @@ def test_a_step_that_moves_kv_has_more_patience_and_the_one_after_a_broken_one_h
 
     usual = overdue_at()
     assert usual is not None
+    assert usual > 201_000 + ADVICE.grace, "patience begins with the call"
     control.see((CopySequence(SequenceId(0), SequenceId(1), 10),))
     assert overdue_at() == usual + ADVICE.moving
     assert overdue_at() == usual
-    call, foreseen = control.begin(record.plan, 1000)
+    call, foreseen = control.begin(record.plan, 1000, 201_000)
     assert call.interruptible is not None
     interrupter.enter(call.interruptible)
     assert interrupter.end_overdue(usual)

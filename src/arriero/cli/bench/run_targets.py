@@ -15,8 +15,9 @@ from arriero.bench.loops_answers import Answers
 from arriero.bench.runner import Driver, LiveDriver
 from arriero.bench.runner_server import listening_pids
 from arriero.bench.simulated import SimulatedDriver
+from arriero.cli.advice import take_advice
 from arriero.cli.bench.flags import ENGINE_OPTIONS, IN_PROCESS, SIM
-from arriero.cli.loading import engine_options, load_model, placement_of, settle_threads
+from arriero.cli.loading import LoadedModel, engine_options, load_model, placement_of
 from arriero.cli.logs import set_up_logs
 from arriero.cli.progress import Progress
 from arriero.cli.sources import configure
@@ -129,11 +130,13 @@ async def _engine(flags: Namespace) -> AsyncGenerator[OpenTarget]:
     config = configure(flags, os.environ, ENGINE_OPTIONS)
     set_up_logs(config.log_level, config.log_format)
     with Progress("loading the model"):
-        loaded = load_model(config)
+        advice = take_advice(config, os.environ)  # what is measured is what would be served
+        config = advice.config
+        loaded = load_model(config, advice.threads)
     try:
         engine = Engine(loaded.backend, engine_options(config, loaded.backend, loaded.cost))
         answers = Answers()
-        facts = {**_settings(config), **loaded.facts, "library": loaded.library}
+        facts = {**_settings(config, loaded), **loaded.facts, "library": loaded.library}
         target = InProcessTarget(engine, name=flags.name or IN_PROCESS, on_answer=answers.note, facts=facts)
         engine.start(placement_of(config))
         try:
@@ -148,9 +151,9 @@ async def _engine(flags: Namespace) -> AsyncGenerator[OpenTarget]:
         loaded.close()
 
 
-def _settings(config: ServeConfig) -> dict[str, Any]:
+def _settings(config: ServeConfig, loaded: LoadedModel) -> dict[str, Any]:
     view = {name: value for name, value in public_view(config).items() if name in _ENGINE_FACTS}
-    return {**view, "threads": str(settle_threads(config))}
+    return {**view, "threads": str(loaded.threads)}
 
 
 def _usual_tokens(vocab_size: int) -> Vocabulary | None:

@@ -155,7 +155,7 @@ def _add_sides(parser: LineParser) -> None:
     shared = parser.add_argument_group("both sides")
     says = (
         "settings of the bench worker, repeatable: model, threads, batch_threads, prompt_tokens, generated_tokens, "
-        "depth, batch, micro_batch, kv (or kv_key, kv_value), flash_attention, mmap, repetitions, warmups, "
+        "depth, sequences, batch, micro_batch, kv (or kv_key, kv_value), flash_attention, mmap, repetitions, warmups, "
         "align_work, greedy_tokens"
     )
     shared.add_argument("--both", metavar="K=V,K=V", action="append", default=[], help=says)

@@ -223,21 +223,19 @@ class RunLog(Generic[R]):
             sync: as in `create`.
 
         Raises:
-            DataError: no run, a bad line, another fingerprint, or another process writes it.
+            DataError: no run, a bad line, another fingerprint, another process writes it, or the disk refuses.
         """
         stored = read_manifest(folder)
-        if repair:
-            set_torn_line_aside(folder)
-        records = list(_read_lines(folder / LINES, kind, stored.run_id))
-        if fingerprint(manifest) != stored.fingerprint:
-            if not force:
-                names = ", ".join(differences(stored.manifest, manifest)) or "its content"
-                message = f"holds a run of something else ({names}); repeat its own settings, or use --force"
-                raise DataError(message, file=str(folder), field="fingerprint")
-            forced = (*stored.forced_over, stored.fingerprint)
-            stored = _begun(manifest, run_id=stored.run_id, created_at=stored.created_at, forced_over=forced)
-            replace_file(folder / MANIFEST, pretty_json(stored))
-        return cls(folder, stored, records, sync=sync)
+        try:
+            if repair:
+                set_torn_line_aside(folder)
+            records = list(_read_lines(folder / LINES, kind, stored.run_id))
+            if fingerprint(manifest) != stored.fingerprint:
+                stored = _taken_over(stored, manifest, folder, force=force)
+                replace_file(folder / MANIFEST, pretty_json(stored))
+            return cls(folder, stored, records, sync=sync)
+        except OSError as error:
+            raise _unwritable(folder, error, "read and written") from None
 
     @property
     def run_id(self) -> str:
@@ -293,6 +291,20 @@ class RunLog(Generic[R]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         """Close."""
         self.close()
+
+
+def _taken_over(stored: RunManifest, manifest: Mapping[str, JsonValue], folder: Path, *, force: bool) -> RunManifest:
+    """The stored manifest with what is measured now, if that is wanted.
+
+    Raises:
+        DataError: it is not.
+    """
+    if not force:
+        names = ", ".join(differences(stored.manifest, manifest)) or "its content"
+        message = f"holds a run of something else ({names}); repeat its own settings, or use --force"
+        raise DataError(message, file=str(folder), field="fingerprint")
+    forced = (*stored.forced_over, stored.fingerprint)
+    return _begun(manifest, run_id=stored.run_id, created_at=stored.created_at, forced_over=forced)
 
 
 def differences(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> list[str]:
@@ -379,6 +391,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _unwritable(path: Path, error: OSError) -> DataError:
+def _unwritable(path: Path, error: OSError, what: str = "written") -> DataError:
     reason = (error.strerror or "an error of the system").lower()
-    return DataError(f"cannot be written ({reason}); make room, or name another folder", file=str(path))
+    return DataError(f"cannot be {what} ({reason}); make room, or name another folder", file=str(path))

@@ -229,6 +229,7 @@ def test_secrets_are_in_no_file(server: str) -> None:
         (("16x4", "--rate", "1", "--vocabulary", "5:1", *SIMULATED), "size"),
         (("16x4", "--rate", "1", "--header", "x", *SIMULATED), "no header"),
         (("16x4", "--rate", "1", "--cancel-rate", "2", *SIMULATED), "no share"),
+        (("16x4", "--rate", "1", "--model", "recommended", *ENGINE), "--backend synthetic loads no file"),
     ],
 )
 def test_what_cannot_work_is_one_line(words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:

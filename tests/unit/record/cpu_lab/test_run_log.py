@@ -161,6 +161,15 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
     RunLog[Record].resume(tmp_path, Record, PLAN).close()
 
 
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_run_that_the_system_does_not_let_be_read_is_told_in_one_line(tmp_path: Path, *, repair: bool) -> None:
+    RunLog.create(tmp_path, Record, PLAN, sync=False).close()
+    (tmp_path / LINES).unlink()
+    (tmp_path / LINES).mkdir()
+    with pytest.raises(DataError, match=r"cannot be read and written .*name another folder"):
+        RunLog.resume(tmp_path, Record, PLAN, repair=repair, sync=False)
+
+
 def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
     assert "no run" in refused(tmp_path)
 
