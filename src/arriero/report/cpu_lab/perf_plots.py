@@ -80,7 +80,7 @@ def ratios_figure(ratios: Sequence[CounterRatio], names: Sequence[str]) -> Figur
     values = {(each.name, each.target): each.value for each in ratios}
     height = 0.8 / max(1, len(targets))
     with styled():
-        figure = new_figure(0.3 * len(names) * max(1, len(targets)) + 0.8)
+        figure = new_figure(0.3 * len(names) * max(1, len(targets)) + 0.2 * len(targets) + 0.8)
         axes = figure.subplots()
         for index, target in enumerate(targets):
             places = [row + (index + 0.5) * height - 0.4 for row in range(len(names))]
@@ -92,7 +92,7 @@ def ratios_figure(ratios: Sequence[CounterRatio], names: Sequence[str]) -> Figur
         axes.xaxis.set_major_formatter(FuncFormatter(plain))
         axes.set_xlabel("times the reference")
         axes.grid(visible=False, axis="y")
-        axes.legend(loc="best")
+        figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
