@@ -118,7 +118,7 @@ class Bench:
         began = time.perf_counter_ns()
         plan = self.scheduler.plan(self.now)
         planned = time.perf_counter_ns()
-        _, foreseen = self.control.begin(plan, self.now)
+        _, foreseen = self.control.begin(plan, self.now, self.now)
         predicted = time.perf_counter_ns()
         took = round((foreseen.predicted or 1) * (1 + SPREAD * self.rng.uniform(-1, 1)))
         outcome, self.now = answers(plan), self.now + took

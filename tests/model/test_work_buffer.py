@@ -15,6 +15,7 @@ import numpy as np
 from arriero.backend import work_buffer
 from arriero.backend.bench_context import BenchContext, BenchOptions
 from arriero.backend.library import process_start
+from arriero.backend.loaded_files import mappings_of
 from arriero.backend.llama_model import LlamaModel
 
 process_start()
@@ -40,7 +41,7 @@ def watched(size):
     return taken[-1][1]
 
 text = Path("/proc/self/maps").read_text()
-for address, can_write in work_buffer._slots(work_buffer.mappings_of(text)):
+for address, can_write in work_buffer._slots(mappings_of(text)):
     assert ctypes.c_void_p.from_address(address).value == ctypes.cast(valloc, ctypes.c_void_p).value
     work_buffer._point(address, ctypes.cast(watched, ctypes.c_void_p).value, can_write=can_write)
 answer()

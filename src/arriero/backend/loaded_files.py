@@ -31,6 +31,37 @@ class SourceVersion(NamedTuple):
     commit: str | None
 
 
+class Mapping(NamedTuple):
+    """One line of the process's memory map.
+
+    Attributes:
+        begin, end: addresses.
+        can_write, can_execute: whether it may be written, and run as code.
+        offset: in the file.
+        path: the file.
+    """
+
+    begin: int
+    end: int
+    can_write: bool
+    can_execute: bool
+    offset: int
+    path: Path
+
+
+def mappings_of(text: str) -> tuple[Mapping, ...]:
+    """Files in a memory map, as `/proc/self/maps` tells them."""
+    found: list[Mapping] = []
+    for line in text.splitlines():
+        words = line.split(maxsplit=5)  # addresses, permissions, offset, device, inode, a path that may hold blanks
+        if len(words) == 6 and words[5].startswith("/"):
+            begin, _, end = words[0].partition("-")
+            can_write, can_execute = ("w" in words[1], "x" in words[1])
+            offset, path = int(words[2], 16), Path(words[5])
+            found.append(Mapping(int(begin, 16), int(end, 16), can_write, can_execute, offset, path))
+    return tuple(found)
+
+
 def loaded_files(maps: Path = MAPS) -> tuple[Path, ...]:
     """The libraries of llama.cpp that are mapped, by name; loads the binding first.
 
@@ -41,11 +72,10 @@ def loaded_files(maps: Path = MAPS) -> tuple[Path, ...]:
     """
     opened = Path(load_library().path)
     try:
-        lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
+        mapped = mappings_of(maps.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return tuple(sorted(path for path in opened.parent.iterdir() if _OURS.fullmatch(path.name)))
-    # address, permissions, offset, device, inode, then the path, which may hold blanks
-    paths = {Path(words[5]) for line in lines if len(words := line.split(maxsplit=5)) == 6}
+    paths = {each.path for each in mapped}
     return tuple(sorted((path for path in paths if _OURS.fullmatch(path.name)), key=lambda path: (path.name, path)))
 
 

@@ -18,11 +18,11 @@ import mmap
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from arriero.backend.elf import ElfImports
 from arriero.backend.library import Function
-from arriero.backend.loaded_files import MAPS, loaded_files
+from arriero.backend.loaded_files import MAPS, Mapping, mappings_of
 from arriero.core.errors import ArrieroError
 
 LOGGER: Final = logging.getLogger("arriero.llama_cpp")
@@ -36,24 +36,6 @@ class Alignment(StrEnum):
 
     ALIGNED = "aligned"
     AS_IT_IS = "as it is"
-
-
-class Mapping(NamedTuple):
-    """One line of the process's memory map.
-
-    Attributes:
-        begin, end: addresses.
-        can_write, can_execute: whether it may be written, and run as code.
-        offset: in the file.
-        path: the file.
-    """
-
-    begin: int
-    end: int
-    can_write: bool
-    can_execute: bool
-    offset: int
-    path: Path
 
 
 def align_work_buffers(maps: Path = MAPS) -> Alignment:
@@ -75,22 +57,9 @@ def align_work_buffers(maps: Path = MAPS) -> Alignment:
     return Alignment.ALIGNED if all(done) else _as_it_is("the loader has sealed where new[] is called")
 
 
-def mappings_of(text: str) -> tuple[Mapping, ...]:
-    """Files in a memory map, as `/proc/self/maps` tells them."""
-    found: list[Mapping] = []
-    for line in text.splitlines():
-        words = line.split(maxsplit=5)
-        if len(words) == 6 and words[5].startswith("/"):
-            begin, _, end = words[0].partition("-")
-            can_write, can_execute = ("w" in words[1], "x" in words[1])
-            offset, path = int(words[2], 16), Path(words[5])
-            found.append(Mapping(int(begin, 16), int(end, 16), can_write, can_execute, offset, path))
-    return tuple(found)
-
-
 def _slots(mappings: Sequence[Mapping]) -> Iterator[tuple[int, bool]]:
     """Address of each slot, and whether it may be written."""
-    for path in loaded_files():
+    for path in dict.fromkeys(each.path for each in mappings):
         if path.name.startswith("libggml-cpu"):
             yield from _slots_of(path, [each for each in mappings if each.path == path])
 

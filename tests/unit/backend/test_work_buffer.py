@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from arriero.backend.loaded_files import MAPS
-from arriero.backend.work_buffer import Alignment, Mapping, _point, align_work_buffers, mappings_of
+from arriero.backend.loaded_files import MAPS, Mapping, mappings_of
+from arriero.backend.work_buffer import Alignment, _point, align_work_buffers
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory maps of Linux")
 
